@@ -11,6 +11,11 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")
 
 import pytest
 
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
 SKIPPED = "kmha/skipped"  # in pytest's cache: tests and files that have been skipped since it was cleared
 
 
@@ -87,6 +92,30 @@ def _garbage() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, without a window."""
+    api = pytest.importorskip("playwright.sync_api")
+    if not os.path.exists(CHROMIUM):
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def serious_violations():
+    """A function that returns what axe-core finds serious in a page whose context bypasses its policy on scripts."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+
+    def find(page):
+        found = axe.run(page).response["violations"]
+        return [(each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")]
+
+    return find
 
 
 @pytest.fixture(scope="session")

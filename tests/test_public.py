@@ -22,11 +22,15 @@ NAMES = {
         create_look_ahead_mask create_padding_mask get_angles gradient_importance positional_encoding prune_heads
         scaled_dot_product_attention without_heads""",
     "kmha.show": """
-        Analytics Captured HeadStatistics analytics capture heads heatmap layers positions save scaling terminal""",
+        Analytics Calculation Captured HeadStatistics Page alignment analytics capture heads heatmap layers page
+        positions save scaling steps terminal""",
     "kmha.verify": "Case Decoding Diagnosis Probes Report compare diagnose expect probe run",
 }
 COMMANDS = {
     "": "--version",
+    "attention": """
+        FOLDER TEXTS --beam --greedy --length-penalty --sample --temperature --top-k --top-p --seed -o --output
+        --steps""",
     "bench": """
         --size --kind --pass --mode --model --cache --collectives --against --width --heads --all --rounds --seconds
         --memory --no-memory --json --markdown --plot""",

@@ -142,6 +142,37 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
     raise SystemExit(translation.translate(folder, texts, search, translation.OutputChoice(**options)))
 
 
+@main.command(short_help="Write a page with pictures of attention.")
+@_MODEL
+@click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
+@search_options(N_BEST)
+@click.option(
+    *("-o", "--output"),
+    type=FILE,
+    metavar="FILE",
+    default="attention.html",
+    show_default=True,
+    callback=in_a_folder,
+    help="HTML file to write.",
+)
+@click.option("--steps", is_flag=True, help="Add the steps of each head with their numbers: project, scores, … merge.")
+def attention(folder: Path, texts: tuple[str, ...], output: Path, steps: bool, **options: Any) -> None:
+    """Translate texts, and write the attention of every head to a page.
+
+    The page is one HTML file that opens in any browser and needs no network. There you choose text, layer and head, and
+    look at the attention as a heat map or as arcs between tokens. Standard output gets the path of the file.
+
+    \b
+    Examples:
+      kmha attention model "the 3rd of May 1984"
+      kmha attention model --beam 5 -o dogs.html "ein Hund läuft" "zwei Hunde laufen"
+      kmha attention model --steps "ein Hund läuft"
+    """
+    from kmha.cli import attention as page
+
+    raise SystemExit(page.write(folder, texts, SearchChoice.take(options), output, steps))
+
+
 @main.command(short_help="Score a translation model.")
 @_MODEL
 @click.option(

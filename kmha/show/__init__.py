@@ -6,6 +6,8 @@ PNG or SVG. `terminal` does not need matplotlib.
 `steps` shows what one head of a layer computes, step by step, with the numbers and shapes.
 `positions` shows a positional encoding, and `scaling` shows why the logits are divided by the square root of d_k.
 `capture` records the scores of any Keras model. `analytics` tells in numbers what each head attends to.
+`page` writes one HTML file in which to choose layers and heads, and to walk through the steps of a layer
+(`Calculation`).
 
 >>> import kmha.show
 >>> figure = kmha.show.heatmap([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]], rows=["a", "dog"], columns=["ein", "Hund", "."])
@@ -19,7 +21,9 @@ rows: query tokens  columns: key tokens
 """
 
 from kmha.show.alignments import alignment
+from kmha.show.calculation import Calculation
 from kmha.show.head_analytics import Analytics, HeadStatistics, analytics
+from kmha.show.html_page import Page, page
 from kmha.show.logit_scaling import scaling
 from kmha.show.pictures import heads, heatmap, layers, save
 from kmha.show.positional_encodings import positions
@@ -29,14 +33,17 @@ from kmha.show.worked_steps import steps
 
 __all__ = [
     "Analytics",
+    "Calculation",
     "Captured",
     "HeadStatistics",
+    "Page",
     "alignment",
     "analytics",
     "capture",
     "heads",
     "heatmap",
     "layers",
+    "page",
     "positions",
     "save",
     "scaling",

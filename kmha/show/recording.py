@@ -5,10 +5,13 @@ import collections
 import contextlib
 import difflib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+
+from kmha.show import calculation
+from kmha.show.calculation import Calculation
 
 # Functions that a model keeps after it has compiled them. One compiled earlier records nothing.
 COMPILED = "train_function", "test_function", "predict_function", "generate_function"
@@ -30,6 +33,7 @@ class Captured(Mapping[str, np.ndarray]):
     Attributes:
         names: The names of all recorded layers, also of those not called.
         calls: The scores (B, H, T, S) of every call of each layer, in order.
+        steps: The calculation of the last call without a cache, for layers chosen with `steps`: see `Calculation`.
 
     >>> captured = Captured(["decoder", "encoder"])
     >>> captured.calls["decoder"] = [np.ones((2, 3, 1, 1)), np.full((2, 3, 1, 2), 0.5)]
@@ -40,6 +44,7 @@ class Captured(Mapping[str, np.ndarray]):
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
         self.calls: dict[str, list[np.ndarray]] = {name: [] for name in self.names}
+        self.steps: dict[str, Calculation] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
         calls = self.calls.get(name)
@@ -73,7 +78,9 @@ class Captured(Mapping[str, np.ndarray]):
 
 
 @contextlib.contextmanager
-def capture(model: Any, layers: Iterable[str] | None = None) -> Iterator[Captured]:
+def capture(
+    model: Any, layers: Iterable[str] | None = None, *, steps: Iterable[str] | bool = False
+) -> Iterator[Captured]:
     """Record the scores of attention layers during ordinary calls, `predict`, `evaluate`, `fit` or decoding.
 
     It reads `kmha.MultiHeadAttention`, the attention layers of Keras and their subclasses, and other layers with a
@@ -94,6 +101,9 @@ def capture(model: Any, layers: Iterable[str] | None = None) -> Iterator[Capture
         layers: Names of the layers to record. `None` means all. The names are those of the layers on the way from the
             model to the attention. In the encoder and decoder of `kmha.layers.Transformer`, the names are those of the
             scores that these return.
+        steps: Names of the layers whose inputs, masks and weights to record too, or `True` for all layers. `page` then
+            shows how the scores and the output are computed. The layers must be `kmha.MultiHeadAttention` or
+            `keras.layers.MultiHeadAttention`.
 
     Yields:
         A `Captured`, a mapping of names to arrays (B, H, T, S), which `kmha.show.layers` draws.
@@ -120,14 +130,22 @@ def capture(model: Any, layers: Iterable[str] | None = None) -> Iterator[Capture
             "keras.distribution.set_distribution(None) before, and make the model anew."
         )
     chosen = _chosen(model, layers)
+    stepped = chosen if steps is True else _chosen(model, steps) if steps else {}
+    for name, layer in stepped.items():
+        calculation.check(name, layer)
+    chosen |= stepped
     captured, recorder = Captured(chosen), _Recorder()
+    inputs: dict[str, list[np.ndarray]] = {}
     with contextlib.ExitStack() as stack:
         for part in model._flatten_layers():
             stack.enter_context(_compiled_again(part))
+        for name, layer in stepped.items():
+            stack.enter_context(_recording_inputs(name, layer, inputs, recorder))
         for name, layer in chosen.items():
             stack.enter_context(_recording(layer, captured.calls[name], recorder))
         stack.callback(recorder.close)
         yield captured
+    captured.steps |= {name: calculation.of(chosen[name], *arrays) for name, arrays in inputs.items()}
     if not captured:
         raise ValueError(
             f"capture: nothing was recorded. Expected a call of {', '.join(chosen)} inside the block. Call `model` "
@@ -178,12 +196,9 @@ class _Recorder:
         `last` is the position of the last key. If it is at least S, zeros stand for the keys before.
         """
         import keras
-        from keras import ops
 
         if isinstance(scores, keras.KerasTensor):
             return
-        if keras.backend.standardize_dtype(scores.dtype) == "bfloat16":  # NumPy has no bfloat16
-            scores = ops.cast(scores, "float32")
 
         def append(scores: np.ndarray, number: Any, last: Any = None) -> None:
             if self.open:
@@ -195,19 +210,48 @@ class _Recorder:
 
         values = [scores, 0 if self.counter is None else self.counter.assign_add(1)]
         values += [] if last is None else [last]
+        self.hand(append, values)
+
+    def hand(self, take: Callable[..., None], values: list[Any]) -> None:
+        """Call `take` with arrays, when the backend has computed the `values`."""
+        import keras
+        from keras import ops
+
+        values = [
+            ops.cast(value, "float32") if "bfloat16" in str(getattr(value, "dtype", "")) else value for value in values
+        ]  # NumPy has no bfloat16
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
             if not tf.executing_eagerly():
-                tf.numpy_function(append, values, [])
+                tf.numpy_function(take, values, [])
                 return
         elif keras.backend.backend() == "jax":
             import jax
 
             if any(isinstance(value, jax.core.Tracer) for value in values):
-                jax.debug.callback(append, *values, ordered=True)
+                jax.debug.callback(take, *values, ordered=True)
                 return
-        append(*map(ops.convert_to_numpy, values))
+        take(*map(ops.convert_to_numpy, values))
+
+
+@contextlib.contextmanager
+def _recording_inputs(
+    name: str, layer: Any, inputs: dict[str, list[np.ndarray]], recorder: _Recorder
+) -> Iterator[None]:
+    """Let the layer hand its inputs and its mask to the recorder."""
+
+    def keep(*arrays: np.ndarray) -> None:
+        if recorder.open:
+            inputs[name] = [*map(np.array, arrays)]
+
+    def take(*tensors: Any) -> None:
+        if recorder.wants():
+            recorder.hand(keep, [*tensors])
+
+    call, compute = calculation.recorded(layer, layer._compute_attention, take)
+    with _attribute(layer, "call", call), _attribute(layer, "_compute_attention", compute):
+        yield
 
     def choose(self, calls: list[np.ndarray], rows: np.ndarray, keys: int) -> None:
         """Replace the last calls, which are the steps of a search, by one call with the sequences that it chose.

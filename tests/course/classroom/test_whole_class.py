@@ -132,30 +132,11 @@ def test_nobody_is_lost(whole_class):
         assert found or record["notes"] or exercise["error"], start
 
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = (
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api")
-    if not os.path.exists(CHROMIUM):
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield found
-        found.close()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("dark", [False, True])
-def test_pages_in_a_browser(whole_class, browser, width, dark):
+def test_pages_in_a_browser(whole_class, browser, serious_violations, width, dark):
     """The pages do not scroll sideways, and axe-core finds nothing serious in them."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     root = whole_class[-1]
     # The pages forbid scripts, and axe is one.
     context = browser.new_context(
@@ -171,10 +152,6 @@ def test_pages_in_a_browser(whole_class, browser, width, dark):
         assert page.evaluate(f"{small}.length") == 0
         tallest = "Math.max(0, ...[...document.querySelectorAll('th[scope=col]')].map(e => e.offsetHeight))"
         assert page.evaluate(tallest) < 160, "a header is broken into letters"
-        found = axe.run(page).response["violations"]
-        serious = [
-            (each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")
-        ]
-        assert serious == [], name
+        assert serious_violations(page) == [], name
         page.screenshot(path=root / f"{width}-{dark}-{name.replace('/', '-')}.png", full_page=name != "index.html")
     context.close()

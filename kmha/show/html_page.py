@@ -1,0 +1,348 @@
+"""`page`, which writes attention as one HTML file that needs no network."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kmha import atomic_files
+from kmha.show import scores as convert
+from kmha.show import tokens
+from kmha.show.calculation import Calculation
+
+# The scripts of the page, each after those that it imports.
+SCRIPTS = "data", "theme", "painter", "legend", "heat_map", "arcs", "controls", "table", "steps", "files", "main"
+IMPORT, EXPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE), re.compile(r"^export ", re.MULTILINE)
+# Numbers of the steps that are shown.
+TOKENS, FEATURES = 12, 6
+# What the steps say of the inputs: key and value differ, key and value are the same, or all are.
+SAME = (
+    "Query, key and value are different inputs.",
+    "Key and value are the same input, and the query is another one. K and V differ because their kernels differ.",
+    "Query, key and value are the same input. Q, K and V differ because their kernels differ.",
+)
+HEIGHT = 760  # of a cell of a notebook, in pixels
+KINDS = {"cross": re.compile("cross|decenc"), "encoder": re.compile("encoder"), "decoder": re.compile("decoder")}
+ORDER = "encoder", "decoder", "cross", ""
+# What the rows and columns of each kind of view are. The last kind is that of layers with other names.
+AXES = {
+    "encoder": ("source tokens (queries)", "source tokens (keys)"),
+    "decoder": ("target tokens (queries)", "target tokens (keys)"),
+    "cross": ("target tokens (queries)", "source tokens (keys)"),
+    "": ("queries", "keys"),
+}
+TITLES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention", "": "attention"}
+NUMBER = re.compile(r"(?:encoder|decoder)_layer(\d+)(?:_block\d+)?_(?:self|decenc)_att")  # as in `Transformer`
+
+
+class Page:
+    """A page with pictures of attention. A notebook shows it in the cell.
+
+    Attributes:
+        html: The text of the file.
+        path: The file that it was written to, or `None`.
+    """
+
+    def __init__(self, html: str, path: Path | None, description: str) -> None:
+        self.html, self.path, self._description = html, path, description
+
+    def __repr__(self) -> str:
+        return f"Page({self._description}, {len(self.html):,} bytes, {self.path or 'not written to a file'})"
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="{HEIGHT}" style="border: 0" '
+            'title="Attention"></iframe>'
+        )
+
+
+class _Sentence(NamedTuple):
+    """The scores (H, T, S) of one sentence by name of the layer, and the tokens."""
+
+    scores: dict[str, np.ndarray]
+    rows: Any
+    columns: Any
+    read: Any = None  # tokens that a decoder reads, where they differ from `rows`
+    steps: Mapping[str, tuple[Calculation, int]] = {}  # calculations by name of the layer, with the sentence's item
+
+
+def page(
+    scores: Any,
+    path: str | Path | None = None,
+    rows: Any = None,
+    columns: Any = None,
+    *,
+    steps: Mapping[str, Calculation] | Sequence[Mapping[str, Calculation]] | None = None,
+    titles: Sequence[str] | None = None,
+    title: str = "Attention",
+) -> Page:
+    """Write attention as one HTML file, which opens from disk and loads nothing.
+
+    The page shows every head of every layer as a heat map or as arcs between tokens, and the mean, the maximum and the
+    entropy of the heads. It saves PNG, SVG and CSV. A score is stored as one byte, so it is exact to 1/510.
+
+    Layers whose names have "encoder", "decoder" and "cross" (or "decenc", as in `kmha.layers.Transformer`) get views of
+    their own. In each view, all layers have the same T and S.
+
+    Args:
+        scores: Scores by name of the layer, as `capture` records them and `Transformer` returns them: a mapping to
+            arrays (B, H, T, S) or (H, T, S). Each of the B items is a sentence. Or what `Translator.attention` returns,
+            with its tokens. Or a list of several of these.
+        path: File to write. An existing file is replaced. `None` writes none.
+        rows: Query tokens, at most T: those of the target in a translation. For several sentences, one list for each.
+            Positions beyond the tokens are padding and are not shown. `None` shows positions.
+        columns: Key tokens, at most S: those of the source in a translation. `None` means `rows` in self-attention.
+        steps: Calculations by name of the layer, as in `Captured.steps`; for several sentences, a list of such
+            mappings. A capture that has recorded steps shows them anyway.
+        titles: A title for each sentence. `None` means the tokens.
+        title: Title of the page.
+
+    Returns:
+        A `Page`, which shows itself in a notebook, with the attributes `html` and `path`.
+
+    Raises:
+        ValueError: A shape, a value, or the number of token lists or titles is invalid.
+        FileNotFoundError: The folder does not exist.
+
+    >>> import numpy as np
+    >>> scores = {"encoder": np.full((1, 2, 3, 3), 1 / 3), "cross": np.full((1, 2, 4, 3), 1 / 3)}
+    >>> page(scores, rows=["a", "dog", "runs", "."], columns=["ein", "Hund", "läuft"])  # doctest: +ELLIPSIS
+    Page(1 sentence, ... bytes, not written to a file)
+    """
+    if path is not None and not Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(f"the folder {str(Path(path).parent)!r} does not exist; create it first.")
+    sentences = _sentences(scores, rows, columns)
+    if steps is not None:
+        given = [steps] if isinstance(steps, Mapping) else list(steps)
+        if len(given) != len(sentences):
+            raise ValueError(f"page: expected steps for each of the {len(sentences)} sentences. Received {len(given)}.")
+        sentences = [
+            sentence._replace(steps={name: (one, 0) for name, one in found.items()})
+            for sentence, found in zip(sentences, given, strict=True)
+        ]
+    if titles is not None and (isinstance(titles, str) or len(titles) != len(sentences)):
+        raise ValueError(f"page: expected {len(sentences)} titles, one for each sentence. Received: {titles!r}.")
+    data = {
+        "title": title,
+        "colours": convert.COLOURS,
+        "sentences": [
+            _encoded(sentence, titles[number - 1] if titles else None, number)
+            for number, sentence in enumerate(sentences, 1)
+        ],
+    }
+    text = _html(title, data)
+    if path is not None:
+        path = Path(path)
+        atomic_files.write_text(path, text)
+    return Page(text, path, f"{len(sentences)} sentence{'s' if len(sentences) > 1 else ''}")
+
+
+def _sentences(scores: Any, rows: Any, columns: Any) -> list[_Sentence]:
+    """Return all sentences, each with its tokens."""
+    found: list[_Sentence] = []
+    for each in scores if isinstance(scores, list | tuple) else [scores]:
+        found += _items(each)
+    given = [_for_each("rows", rows, len(found)), _for_each("columns", columns, len(found))]
+    if not found:
+        raise ValueError("page: there are no scores. Expected a capture, a mapping of arrays, or a list of them.")
+    return [
+        sentence._replace(rows=sentence.rows if one is None else one, columns=sentence.columns if two is None else two)
+        for sentence, one, two in zip(found, *given, strict=True)
+    ]
+
+
+def _items(scores: Any) -> Iterator[_Sentence]:
+    """Yield the sentences of a mapping, or the one of a translator's attention."""
+    if isinstance(getattr(scores, "scores", None), Mapping):
+        for sentence in _items(scores.scores):
+            yield sentence._replace(rows=scores.target_out, columns=scores.source, read=scores.target_in)
+        return
+    if not isinstance(scores, Mapping) or not len(scores):
+        raise ValueError(
+            "page: expected scores by name of the layer, such as a capture or {'layer 1': array (B, H, T, S)}. "
+            f"Received: {type(scores).__name__}{' without layers' if isinstance(scores, Mapping) else ''}."
+        )
+    arrays = {str(name): _checked(str(name), value) for name, value in scores.items()}
+    sizes = {name: len(array) for name, array in arrays.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"page: expected the same B in all layers. Received: {sizes}. Capture one call.")
+    for item in range(next(iter(sizes.values()))):
+        steps = {name: (one, item) for name, one in getattr(scores, "steps", {}).items()}
+        yield _Sentence({name: array[item] for name, array in arrays.items()}, None, None, steps=steps)
+
+
+def _checked(name: str, scores: Any) -> np.ndarray:
+    """Return scores as an array (B, H, T, S)."""
+    array = convert.as_array(scores, f"page, {name!r}", f"{convert.LETTERS[3]} or {convert.LETTERS[4]}")
+    if array.ndim not in (3, 4) or not array.size:
+        raise ValueError(f"page, {name!r}: expected (H, T, S) or (B, H, T, S). Received the shape {array.shape}.")
+    least, greatest = float(np.min(array)), float(np.max(array))
+    if not (least >= 0 and greatest <= 1 + convert.ROUNDING):
+        raise ValueError(
+            f"page, {name!r}: expected scores between 0 and 1, as a softmax gives them. Received values from "
+            f"{least:.4g} to {greatest:.4g}. Apply the softmax to logits. NaN comes from a softmax over masked "
+            "positions only: mask with a large negative number instead of minus infinity."
+        )
+    return array if array.ndim == 4 else array[None]
+
+
+def _for_each(name: str, given: Any, count: int) -> Sequence[Any]:
+    """Return a list of tokens, or `None`, for each of `count` sentences."""
+    if given is None:
+        return [None] * count
+    given = list(given)
+    if not (given and all(isinstance(one, list | tuple | np.ndarray | None) for one in given)):
+        given = [given]
+    if len(given) != count:
+        raise ValueError(
+            f"page: expected a list of tokens for each of the {count} sentences in {name}. Received {len(given)}."
+        )
+    return given
+
+
+def _encoded(sentence: _Sentence, title: str | None, number: int) -> dict[str, Any]:
+    """Return what the page gets of a sentence: a view for each kind of layer and each T and S."""
+    groups: dict[tuple[str, tuple[int, ...]], dict[str, np.ndarray]] = {}
+    for name, array in sentence.scores.items():
+        kind = next((kind for kind, pattern in KINDS.items() if pattern.search(name)), "")
+        groups.setdefault((kind, array.shape[1:]), {})[name] = array
+    views = []
+    for (kind, shape), layers in sorted(groups.items(), key=lambda group: ORDER.index(group[0][0])):
+        several = sum(other == kind for other, _ in groups) > 1
+        name = TITLES[kind] + (f" {shape[0]} × {shape[1]}" if several else "")
+        view = _view(name, kind, layers, *_tokens(kind, shape, sentence), sentence.steps)
+        if sentence.read is not None and kind != "encoder":  # the rows are the tokens that these queries predict
+            view["rowsAre"] = "predicted tokens (queries)"
+        views.append(view)
+    words = [text for text in (sentence.columns, sentence.rows) if text is not None]
+    title = title or " → ".join(" ".join(tokens.readable(text)) for text in words) or f"sentence {number}"
+    return {"title": title, "views": views}
+
+
+def _tokens(kind: str, shape: tuple[int, ...], sentence: _Sentence) -> tuple[Any, Any]:
+    """Return the tokens of the rows and the columns of a view."""
+    rows, columns = sentence.rows, sentence.columns
+    if kind == "encoder":
+        rows = columns = rows if columns is None else columns
+    elif kind == "decoder":
+        rows = columns if rows is None else rows
+        columns = rows if sentence.read is None else sentence.read
+    elif not kind and shape[0] == shape[1]:
+        rows, columns = columns if rows is None else rows, rows if columns is None else columns
+    return rows, columns
+
+
+def _view(name: str, kind: str, layers: dict[str, np.ndarray], rows: Any, columns: Any, steps: Any) -> dict[str, Any]:
+    encoded = []
+    for layer, array in layers.items():
+        try:
+            shown, row_labels, column_labels = tokens.cut(array, rows, columns)
+        except ValueError as error:
+            raise ValueError(f"page, {layer!r}: {error}") from None
+        found = NUMBER.fullmatch(layer)
+        zeros = (shown == 0).all(axis=0)
+        encoded.append(
+            {
+                "name": f"layer {found[1]}" if found else layer,
+                "heads": len(shown),
+                "scores": _base64(_bytes(shown)),
+                "zeros": _base64(np.packbits(zeros)) if zeros.any() else "",
+                "entropy": _base64(_bytes(_entropy(shown))),
+                "steps": _steps(*steps[layer], *shown.shape[1:]) if layer in steps else None,
+            }
+        )
+    axes = dict(zip(("rowsAre", "columnsAre"), AXES[kind], strict=True))
+    return {"name": name, "rows": row_labels.texts, "columns": column_labels.texts, "layers": encoded, **axes}
+
+
+def _entropy(scores: np.ndarray) -> np.ndarray:
+    """Return the entropy (T, H) of each row of scores (H, T, S), as a part of the largest possible entropy.
+
+    >>> _entropy(np.array([[[1.0, 0.0], [0.5, 0.5]]])).tolist()
+    [[0.0], [1.0]]
+    """
+    logarithms = np.log2(scores, out=np.zeros_like(scores), where=scores > 0)
+    return -(scores * logarithms).sum(axis=-1).T / np.log2(max(scores.shape[-1], 2)) + 0.0
+
+
+def _steps(calculation: Calculation, item: int, rows: int, columns: int) -> dict[str, Any]:
+    """Return the first numbers of every step of one item, without padding: `rows` is T and `columns` is S."""
+    inputs = {name: x[item, : rows if name == "query" else columns] for name, x in calculation.inputs.items()}
+    same = [np.array_equal(inputs["key"], inputs[name]) for name in ("value", "query")]
+    logits, scores, mixed, parts = (
+        getattr(calculation, name)[item] for name in ("logits", "scores", "mixed", "parts")
+    )  # (H, T, S), (H, T, S), (T, H, O), (H, T, E)
+    masked = logits if calculation.mask is None else np.where(calculation.mask[item], logits, -np.inf)
+    heads = []
+    for head, part in enumerate(parts):
+        numbers = {}
+        for name, x in inputs.items():
+            numbers[name] = _numbers(calculation.projected(name)[item, : len(x), head])
+            numbers[f"{name}Kernel"] = _numbers(calculation.kernels[name][head], FEATURES)
+            numbers[f"{name}Bias"] = _numbers(calculation.biases[name][head, None])
+        pairs = {"logits": logits, "masked": masked, "scores": scores}
+        pairs |= {} if calculation.mask is None else {"mask": calculation.mask[item]}
+        numbers |= {name: _numbers(x[head, :rows, :columns], TOKENS, TOKENS) for name, x in pairs.items()}
+        numbers |= {"mixed": _numbers(mixed[:rows, head]), "part": _numbers(part[:rows])}
+        numbers["outputKernel"] = _numbers(calculation.kernels["output"][head], FEATURES)
+        heads.append(numbers)
+    width, size = calculation.kernels["query"].shape[1:]
+    sizes = {"T": rows, "S": columns, "H": len(heads), "I": width, "O": size, "E": parts.shape[-1]}
+    return {
+        "sizes": sizes,
+        "same": SAME[sum(same) if same[0] else 0],
+        "inputs": {name: _numbers(x) for name, x in inputs.items()},
+        "output": _numbers(calculation.output[item, :rows]),
+        "heads": heads,
+    }
+
+
+def _numbers(array: np.ndarray, rows: int = TOKENS, columns: int = FEATURES) -> dict[str, Any]:
+    """Return the shape of a matrix, and the numbers of its first rows and columns with four digits.
+
+    >>> _numbers(np.array([[1 / 3, -np.inf]]))
+    {'shape': (1, 2), 'values': [[0.3333, None]]}
+    """
+    shown = array[:rows, :columns].astype(float)
+    values = [[float(f"{value:.4g}") if np.isfinite(value) else None for value in row] for row in shown]
+    return {"shape": array.shape, "values": values}
+
+
+def _bytes(values: np.ndarray) -> np.ndarray:
+    return np.rint(np.clip(values, 0, 1) * 255).astype(np.uint8)
+
+
+def _base64(array: np.ndarray) -> str:
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+
+
+def _html(title: str, data: Any) -> str:
+    """Fill the template. The page may run and apply nothing but its own script and style."""
+    files = resources.files(__package__) / "web"
+    script = "".join(
+        EXPORT.sub("", IMPORT.sub("", (files / f"{name}.js").read_text(encoding="utf-8"))) for name in SCRIPTS
+    )
+    script, style = f'"use strict";\n{script}', (files / "page.css").read_text(encoding="utf-8")
+    parts = {
+        "title": html.escape(title),
+        # JSON has no characters outside of ASCII here, and a script element ends at "</".
+        "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+        "style": style,
+        "style_hash": _hash(style),
+        "script": script,
+        "script_hash": _hash(script),
+    }
+    template = (files / "page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
+
+
+def _hash(text: str) -> str:
+    """Return what a Content-Security-Policy calls an inline script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

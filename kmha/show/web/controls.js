@@ -1,0 +1,135 @@
+// The controls: what is chosen, and how keys change it.
+
+/**
+ * @typedef {{sentence: number, view: number, layer: number, head: string, figure: string, zoom: number}} Choice
+ */
+
+/**
+ * Return an element of the page.
+ * @template {HTMLElement} T
+ * @param {string} id
+ * @param {new () => T} kind
+ * @returns {T}
+ */
+export function element(id, kind) {
+  const found = document.getElementById(id);
+  if (!(found instanceof kind)) throw new Error(`there is no ${kind.name} with the id ${id}`);
+  return found;
+}
+
+/**
+ * Give a <select> its options, each a value and a text, and choose a value.
+ * @param {string} id
+ * @param {[string, string][]} options
+ * @param {string} chosen
+ */
+function fill(id, options, chosen) {
+  const select = element(id, HTMLSelectElement);
+  select.replaceChildren(...options.map(([value, text]) => new Option(text, value, false, value === chosen)));
+}
+
+/**
+ * Show the choice in the controls. What does not exist becomes what is nearest.
+ * @param {import("./data.js").Data} data
+ * @param {Choice} choice
+ */
+export function showChoice(data, choice) {
+  const sentence = data.sentences[choice.sentence];
+  choice.view = Math.min(choice.view, sentence.views.length - 1);
+  const view = sentence.views[choice.view];
+  choice.layer = Math.min(choice.layer, view.layers.length - 1);
+  const heads = view.layers[choice.layer].heads;
+  if (Number(choice.head) >= heads) choice.head = String(heads - 1);
+  element("steps-field", HTMLElement).hidden = !view.layers[choice.layer].steps;
+  if (choice.figure === "steps" && !view.layers[choice.layer].steps) choice.figure = "map";
+  if (choice.figure === "steps" && !(Number(choice.head) >= 0)) choice.head = "0"; // steps are those of one head
+  /** @type {(texts: string[]) => [string, string][]} */
+  const numbered = (texts) => texts.map((text, index) => [String(index), text]);
+  fill("sentence", numbered(data.sentences.map((each) => each.title)), String(choice.sentence));
+  fill("view", numbered(sentence.views.map((each) => each.name)), String(choice.view));
+  fill("layer", numbered(view.layers.map((each) => each.name)), String(choice.layer));
+  fill("head", headOptions(heads), choice.head);
+  element("sentence-field", HTMLElement).hidden = data.sentences.length === 1;
+  for (const radio of document.querySelectorAll("input[name=figure]")) {
+    if (radio instanceof HTMLInputElement) radio.checked = radio.value === choice.figure;
+  }
+}
+
+/**
+ * @param {number} heads
+ * @returns {[string, string][]}
+ */
+function headOptions(heads) {
+  const each = Array.from(
+    { length: heads },
+    (_, head) => /** @type {[string, string]} */ ([String(head), `head ${head + 1}`]),
+  );
+  return [
+    ["mean", "mean of the heads"],
+    ["maximum", "maximum of the heads"],
+    ["entropy", "entropy of each head"],
+    ...each,
+  ];
+}
+
+/**
+ * Describe the choice in words.
+ * @param {import("./data.js").Data} data
+ * @param {Choice} choice
+ * @returns {string}
+ */
+export function describe(data, choice) {
+  const view = data.sentences[choice.sentence].views[choice.view];
+  const layer = view.layers[choice.layer];
+  const head = headOptions(layer.heads).find(([value]) => value === choice.head);
+  const figure = { map: "heat map", arcs: "arcs", steps: "steps" }[choice.figure];
+  return `${view.name}: ${layer.name} of ${view.layers.length}, ${head ? head[1] : ""}, as ${figure}`;
+}
+
+/**
+ * Listen to the controls, and call `changed` after each change of the choice.
+ * @param {Choice} choice
+ * @param {() => void} changed
+ */
+export function listen(choice, changed) {
+  /** @type {[string, (value: string) => void][]} */
+  const selects = [
+    ["sentence", (value) => (choice.sentence = Number(value))],
+    ["view", (value) => ([choice.view, choice.layer] = [Number(value), 0])],
+    ["layer", (value) => (choice.layer = Number(value))],
+    ["head", (value) => (choice.head = value)],
+  ];
+  for (const [id, set] of selects) {
+    const select = element(id, HTMLSelectElement);
+    select.addEventListener("change", () => (set(select.value), changed()));
+  }
+  for (const radio of document.querySelectorAll("input[name=figure]")) {
+    radio.addEventListener("change", () => {
+      if (radio instanceof HTMLInputElement) choice.figure = radio.value;
+      changed();
+    });
+  }
+  const zoom = element("zoom", HTMLInputElement);
+  zoom.addEventListener("input", () => ((choice.zoom = Number(zoom.value)), changed()));
+  element("controls", HTMLFormElement).addEventListener("submit", (event) => event.preventDefault());
+}
+
+/**
+ * Change the head (left and right) or the layer (up and down). Return whether the key does so.
+ * @param {import("./data.js").Data} data
+ * @param {Choice} choice
+ * @param {string} key
+ * @returns {boolean}
+ */
+export function step(data, choice, key) {
+  const view = data.sentences[choice.sentence].views[choice.view];
+  const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 }[key];
+  if (by === undefined) return false;
+  if (key === "ArrowUp" || key === "ArrowDown") {
+    choice.layer = Math.min(Math.max(choice.layer + by, 0), view.layers.length - 1);
+  } else {
+    const heads = headOptions(view.layers[choice.layer].heads).map(([value]) => value);
+    choice.head = heads[Math.min(Math.max(heads.indexOf(choice.head) + by, 0), heads.length - 1)];
+  }
+  return true;
+}

@@ -1,0 +1,241 @@
+// The page: what is chosen, drawn and marked.
+
+import { arcs } from "./arcs.js";
+import { describe, element, listen, showChoice, step } from "./controls.js";
+import { matrix } from "./data.js";
+import { csv, fileName, save } from "./files.js";
+import { heatMap } from "./heat_map.js";
+import { number } from "./legend.js";
+import { CanvasPainter, SvgPainter } from "./painter.js";
+import { showSteps } from "./steps.js";
+import { scoreTable } from "./table.js";
+import { theme } from "./theme.js";
+
+const LARGEST_CANVAS = 8000; // in pixels of the screen; browsers refuse much larger ones
+const TITLE = 24; // height of the title of a saved picture
+
+/** @type {import("./data.js").Data} */
+const data = JSON.parse(element("data", HTMLElement).textContent || "");
+/** @type {import("./controls.js").Choice} */
+const choice = {
+  sentence: 0,
+  view: data.sentences[0].views.length - 1,
+  layer: 0,
+  head: "mean",
+  figure: "map",
+  zoom: 1,
+};
+const drawn = element("drawn", HTMLCanvasElement);
+const marked = element("marked", HTMLCanvasElement);
+const frame = element("frame", HTMLElement);
+const details = element("table", HTMLDetailsElement);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+let printing = false;
+let chosen = { row: -1, column: -1 }; // the marked tokens
+let shown = matrix(data.sentences[0].views[choice.view], 0, choice.head);
+let figure = /** @type {any} */ (heatMap);
+let at = /** @type {any} */ (null);
+
+/** Draw what is chosen. */
+function draw() {
+  showChoice(data, choice);
+  const sentence = data.sentences[choice.sentence];
+  const view = sentence.views[choice.view];
+  const before = shown;
+  shown = matrix(view, choice.layer, choice.head);
+  const description = describe(data, choice);
+  const title = element("shown", HTMLElement);
+  if (title.textContent !== description) title.textContent = description;
+  const { steps } = view.layers[choice.layer];
+  figure = choice.figure === "arcs" ? arcs : heatMap;
+  const stepping = steps !== null && choice.figure === "steps";
+  element("picture", HTMLElement).hidden = stepping;
+  element("steps", HTMLElement).hidden = !stepping;
+  if (stepping) showSteps(element("steps", HTMLElement), steps, Number(choice.head), view);
+  else drawPicture(before);
+}
+
+/**
+ * Draw the heat map or the arcs.
+ * @param {import("./data.js").Matrix} before what was shown before; its marked tokens stay marked if they still exist
+ */
+function drawPicture(before) {
+  at = figure.layout(shown, frame.clientWidth, choice.zoom);
+  figure.paint(new CanvasPainter(sized(drawn, at.width, at.height)), shown, at, colours());
+  sized(marked, at.width, at.height);
+  const { row, column } = chosen;
+  chosen = { row: -1, column: -1 };
+  if (shown.rows === before.rows && column < shown.columns.length) mark(row, column);
+  else mark(-1, -1);
+  if (details.open) fillTable();
+}
+
+/** @returns {import("./theme.js").Theme} */
+function colours() {
+  return theme(data.colours, dark.matches && !printing);
+}
+
+/**
+ * Size a canvas, also for screens with more than one pixel for each of CSS, and return its empty surface.
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ * @returns {CanvasRenderingContext2D}
+ */
+function sized(canvas, width, height) {
+  const scale = Math.min(printing ? 3 : devicePixelRatio, LARGEST_CANVAS / Math.max(width, height));
+  canvas.width = Math.ceil(width * scale);
+  canvas.height = Math.ceil(height * scale);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  context.scale(scale, scale);
+  return context;
+}
+
+/**
+ * Mark tokens: a row, a column, or both. -1 marks none.
+ * @param {number} row
+ * @param {number} column
+ */
+function mark(row, column) {
+  if (row === chosen.row && column === chosen.column && row + column !== -2) return;
+  const nothing = row < 0 && column < 0;
+  if (!nothing || chosen.row >= 0 || chosen.column >= 0) {
+    const context = /** @type {CanvasRenderingContext2D} */ (marked.getContext("2d"));
+    context.clearRect(0, 0, at.width, at.height);
+    if (!nothing) figure.mark(new CanvasPainter(context), shown, at, colours(), row, column);
+  }
+  drawn.classList.toggle("dim", figure.dims && !nothing);
+  chosen = { row, column };
+  element("pair", HTMLElement).replaceChildren(...inWords());
+}
+
+/**
+ * Describe the marked tokens: one score, or the highest of a token. Tokens read from right to left change no order.
+ * @returns {(Node | string)[]}
+ */
+function inWords() {
+  const { rows, columns, values, unit } = shown;
+  const { row, column } = chosen;
+  if (row < 0 && column < 0) return [];
+  const token = (/** @type {string} */ text) => {
+    const isolated = document.createElement("bdi");
+    isolated.textContent = text;
+    return isolated;
+  };
+  if (row >= 0 && column >= 0) {
+    const score = values[row * columns.length + column];
+    return [token(rows[row]), " → ", token(columns[column]), `: ${number(score)}${unit}`];
+  }
+  const others = (row >= 0 ? columns : rows).map((text, index) => {
+    const [i, j] = row >= 0 ? [row, index] : [index, column];
+    return { text, value: values[i * columns.length + j] };
+  });
+  const highest = others
+    .filter((other) => other.value > 0)
+    .sort((a, b) => b.value - a.value)
+    .slice(0, 5)
+    .flatMap((other, index) => [index ? ", " : "", token(other.text), `: ${number(other.value)}${unit}`]);
+  return row >= 0 ? [token(rows[row]), " → ", ...highest] : [...highest, " → ", token(columns[column])];
+}
+
+function fillTable() {
+  element("table", HTMLElement)
+    .querySelector(".scroll")
+    ?.replaceChildren(scoreTable(shown, describe(data, choice)));
+}
+
+/**
+ * Change the choice or the marked token by a key.
+ * @param {KeyboardEvent} event
+ */
+function press(event) {
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.key === "Escape") mark(-1, -1);
+  else if (event.shiftKey && event.key.startsWith("Arrow")) {
+    const vertical = event.key === "ArrowUp" || event.key === "ArrowDown";
+    const by = event.key === "ArrowUp" || event.key === "ArrowLeft" ? -1 : 1;
+    /** @type {(index: number, count: number) => number} */
+    const moved = (index, count) => Math.min(Math.max(index + by, 0), count - 1);
+    if (vertical) mark(moved(chosen.row, shown.rows.length), chosen.column);
+    else mark(chosen.row, moved(chosen.column, shown.columns.length));
+  } else if (step(data, choice, event.key)) draw();
+  else return;
+  event.preventDefault();
+}
+
+/**
+ * Draw the picture for a file, on white and with a title.
+ * @param {(width: number, height: number) => import("./painter.js").Painter} surface
+ * @returns {{width: number, height: number, painter: import("./painter.js").Painter}}
+ */
+function drawFile(surface) {
+  const layout = { ...figure.layout(shown, 960, choice.zoom) };
+  const light = theme(data.colours, false);
+  const sentence = data.sentences[choice.sentence].title;
+  const title = [data.sentences.length > 1 ? sentence : data.title, describe(data, choice)].join(" · ");
+  const [width, height] = [Math.max(layout.width, 480), layout.height + TITLE];
+  const painter = surface(width, height);
+  layout.top += TITLE;
+  layout.height += TITLE;
+  figure.paint(painter, shown, layout, light);
+  painter.text(title, 4, TITLE / 2, { size: 13, colour: light.text, bold: true });
+  return { width, height, painter };
+}
+
+function saveSvg() {
+  const { width, height, painter } = drawFile(() => new SvgPainter());
+  if (!(painter instanceof SvgPainter)) return;
+  save(fileName(describe(data, choice), "svg"), painter.file(width, height), "image/svg+xml");
+}
+
+function savePng() {
+  const canvas = document.createElement("canvas");
+  drawFile((width, height) => {
+    const scale = Math.min(2, LARGEST_CANVAS / Math.max(width, height));
+    [canvas.width, canvas.height] = [Math.ceil(width * scale), Math.ceil(height * scale)];
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    context.fillStyle = "#ffffff";
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.scale(scale, scale);
+    return new CanvasPainter(context);
+  });
+  canvas.toBlob((blob) => blob && save(fileName(describe(data, choice), "png"), blob, "image/png"));
+}
+
+let waiting = false;
+
+/** Draw once before the screen is shown next, however much changes until then. */
+function drawSoon() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => {
+    waiting = false;
+    draw();
+  });
+}
+
+listen(choice, draw);
+frame.addEventListener("keydown", press);
+drawn.parentElement?.addEventListener("pointermove", (event) => {
+  const box = drawn.getBoundingClientRect();
+  const [row, column] = figure.find(at, event.clientX - box.left, event.clientY - box.top);
+  mark(row, column);
+});
+frame.addEventListener("pointerleave", () => mark(-1, -1));
+element("png", HTMLButtonElement).addEventListener("click", savePng);
+element("svg", HTMLButtonElement).addEventListener("click", saveSvg);
+element("csv", HTMLButtonElement).addEventListener("click", () => {
+  save(fileName(describe(data, choice), "csv"), csv(shown), "text/csv");
+});
+details.addEventListener("toggle", () => details.open && fillTable());
+dark.addEventListener("change", draw);
+addEventListener("beforeprint", () => ((printing = true), draw()));
+addEventListener("afterprint", () => ((printing = false), draw()));
+let width = frame.clientWidth;
+new ResizeObserver(() => {
+  if (frame.clientWidth !== width) drawSoon();
+  width = frame.clientWidth;
+}).observe(frame);
+draw();

@@ -1,0 +1,504 @@
+"""The page in Chromium: every view, control, key and file, at two widths."""
+
+import csv
+import io
+import json
+import struct
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+import kmha
+from kmha.show import capture, page
+from kmha.show.scores import colour
+
+pytestmark = pytest.mark.slow
+
+SOURCE = [
+    "</script><script>document.title='hit'</script>",
+    "<img src=x onerror=\"document.title='hit'\">",
+    "שלום",
+    "👩‍👩‍👧‍👦",
+]
+TARGET = ["the", "=1+1", 'a"b', "&amp;", "مرحبا"]
+VIEWS = {"encoder": 2, "decoder": 3, "cross-attention": 3}  # with the number of layers
+HEADS = 3
+RANDOM = np.random.default_rng(7)
+WIDTHS = pytest.mark.parametrize("width", [1280, 390])
+# Chromium would print that it reads a canvas slowly, had the canvas itself been read.
+READ = """const read = (canvas) => {
+  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+  copy.drawImage(canvas, 0, 0);
+  return copy.getImageData(0, 0, canvas.width, canvas.height).data;
+};"""
+# The colours in the middle of all cells. The page's own names are global.
+PIXELS = f"""() => {{ {READ}
+  const data = read(drawn);
+  const scale = drawn.width / at.width;
+  return [...shown.values.keys()].map((index) => {{
+    const x = at.left + ((index % shown.columns.length) + 0.5) * at.cellWidth;
+    const y = at.top + (Math.floor(index / shown.columns.length) + 0.5) * at.cellHeight;
+    const start = 4 * (Math.floor(y * scale) * drawn.width + Math.floor(x * scale));
+    return [...data.slice(start, start + 3)];
+  }});
+}}"""
+INK = f"""(id) => {{ {READ}
+  return read(document.getElementById(id)).filter((value, index) => index % 4 === 3 && value).length;
+}}"""
+
+
+def _scores(heads, rows, columns, causal=False):
+    logits = np.exp(2 * RANDOM.normal(size=(heads, rows, columns)))
+    logits = np.tril(logits) if causal else logits
+    return logits / logits.sum(axis=-1, keepdims=True)
+
+
+SCORES = {
+    "encoder": [_scores(HEADS, 4, 4) for _ in range(2)],
+    "decoder": [_scores(HEADS, 5, 5, causal=True) for _ in range(3)],
+    "cross-attention": [_scores(HEADS, 5, 4) for _ in range(3)],
+}
+NAMES = {
+    "encoder": "encoder_layer{}_self_att",
+    "decoder": "decoder_layer{}_block1_self_att",
+    "cross-attention": "decoder_layer{}_block2_decenc_att",
+}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """A page of two sentences. The second one has other layers."""
+    first = {NAMES[view].format(n): one for view, layers in SCORES.items() for n, one in enumerate(layers, 1)}
+    second = {"block/mha": _scores(2, 3, 3)}
+    path = tmp_path_factory.mktemp("page") / "attention.html"
+    page([first, second], path, [TARGET, ["x", "y", "z"]], [SOURCE, None], title="<b>Attention</b> & more")
+    return path
+
+
+@pytest.fixture
+def opened(file, browser):
+    """A function that opens the page. At the end, no request has left it, and it has printed nothing."""
+    contexts, printed, requests = [], [], []
+
+    def open_(width=1280, path=file, **options):
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        found = context.new_page()
+        found.on("console", lambda message: printed.append(message.text))
+        found.on("pageerror", lambda error: printed.append(str(error)))
+        found.on("request", lambda request: requests.append(request.url))
+        found.goto(path.as_uri())
+        return found
+
+    yield open_
+    titles = [context.pages[0].title() for context in contexts]
+    for context in contexts:
+        context.close()
+    assert printed == []
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert "hit" not in titles
+
+
+def _open_table(found):
+    found.click("#table summary")
+    found.wait_for_selector("#table td")
+
+
+def _shown(scores, head):
+    """The matrix that the page shows, and the end of its scale."""
+    if head == "entropy":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(scores > 0, scores * np.log2(scores), 0)
+        return -terms.sum(axis=-1).T, np.log2(scores.shape[-1])
+    if head == "mean":
+        return scores.mean(axis=0), scores.mean(axis=0).max()
+    return scores.max(axis=0) if head == "maximum" else scores[int(head)], scores.max()
+
+
+@WIDTHS
+def test_every_view_layer_and_head_as_a_heat_map(opened, width):
+    found = opened(width)
+    for number, (view, depth) in enumerate(VIEWS.items()):
+        found.select_option("#view", str(number))
+        assert found.locator("#layer option").count() == depth
+        for layer in range(depth):
+            found.select_option("#layer", str(layer))
+            for head in ("mean", "maximum", "entropy", *map(str, range(HEADS))):
+                found.select_option("#head", head)
+                scores = SCORES[view][layer]
+                values, highest = _shown(scores, head)
+                expected = np.array([colour(value / highest) for value in values.flat])
+                if head != "entropy":
+                    expected[(scores == 0).all(axis=0).flat] = 0xD9
+                np.testing.assert_allclose(found.evaluate(PIXELS), expected, atol=6, err_msg=f"{view} {layer} {head}")
+                text = found.text_content("#shown")
+                name = f"head {int(head) + 1}" if head.isdigit() else f"{head} of "
+                assert text.startswith(f"{view}: layer {layer + 1} of {depth}, {name}")
+                assert text.endswith(", as heat map")
+                assert found.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@WIDTHS
+def test_arcs(opened, width):
+    found = opened(width)
+    found.check("input[value=arcs]")
+    assert found.text_content("#shown").endswith("as arcs")
+    for view in range(3):
+        found.select_option("#view", str(view))
+        for head in ("entropy", "maximum", "2"):
+            found.select_option("#head", head)
+            assert found.evaluate(INK, "drawn") > 1000
+            assert found.evaluate("document.documentElement.scrollWidth") <= width
+    before = found.evaluate(INK, "marked")
+    at = found.evaluate("at")
+    found.hover("#drawn", position={"x": at["left"] / 2, "y": at["top"] + 1.5 * at["line"]})
+    row = SCORES["cross-attention"][0][2][1]
+    order = np.argsort(-row)
+    expected = ", ".join(f"{SOURCE[index]}: " for index in order[:1])
+    assert found.text_content("#pair").startswith(f"{TARGET[1]} → {expected}")
+    assert found.evaluate(INK, "marked") > before
+    assert found.evaluate("drawn.className") == "dim"
+    found.hover("#drawn", position={"x": (at["right"] + at["width"]) / 2, "y": at["top"] + 0.5 * at["lineOfColumns"]})
+    assert found.text_content("#pair").endswith(f"→ {SOURCE[0]}")
+    found.mouse.move(1, 1)
+    assert found.text_content("#pair") == ""
+    assert found.evaluate("drawn.className") == ""
+
+
+@WIDTHS
+def test_hovering_a_cell_shows_its_score(opened, width):
+    found = opened(width)
+    found.select_option("#head", "1")
+    at = found.evaluate("at")
+    x, y = at["left"] + 3.5 * at["cellWidth"], at["top"] + 2.5 * at["cellHeight"]
+    found.hover("#drawn", position={"x": x, "y": y})
+    pair, score = found.text_content("#pair").rsplit(": ", 1)
+    assert pair == f"{TARGET[2]} → {SOURCE[3]}"
+    assert float(score) == pytest.approx(SCORES["cross-attention"][0][1, 2, 3], abs=1 / 255 / 2 + 0.0005)
+    assert found.evaluate(INK, "marked") > 100
+    found.hover("#drawn", position={"x": 2, "y": y})
+    assert found.text_content("#pair").startswith(f"{TARGET[2]} → ")
+    assert found.text_content("#pair").count(": ") == 4
+    found.hover("#drawn", position={"x": at["left"] + 2.5 * at["cellWidth"], "y": y})  # a token from right to left
+    lefts = found.evaluate("[...document.querySelectorAll('#pair bdi')].map(e => e.getBoundingClientRect().left)")
+    assert lefts == sorted(lefts)
+    assert found.text_content("#pair bdi:last-child") == SOURCE[2]
+
+
+@WIDTHS
+def test_keys(opened, width):
+    found = opened(width)
+    order = []
+    for _ in range(11):
+        found.keyboard.press("Tab")
+        order.append(found.evaluate("document.activeElement.id || document.activeElement.name"))
+        outline = "getComputedStyle(document.activeElement).outlineStyle"
+        assert found.evaluate(outline) not in ("none", ""), order[-1]
+    assert order[:10] == ["sentence", "view", "layer", "head", "figure", "zoom", "png", "svg", "csv", "frame"]
+    found.focus("#frame")
+    press = found.keyboard.press
+    for key, chosen in (
+        ("ArrowRight", "maximum"),
+        ("ArrowRight", "entropy"),
+        ("ArrowRight", "0"),
+        ("ArrowLeft", "entropy"),
+    ):
+        press(key)
+        assert found.input_value("#head") == chosen
+    for key, chosen in (("ArrowDown", "1"), ("ArrowDown", "2"), ("ArrowDown", "2"), ("ArrowUp", "1")):
+        press(key)
+        assert found.input_value("#layer") == chosen
+    press("ArrowRight")
+    press("Shift+ArrowDown")
+    assert found.text_content("#pair").startswith(f"{TARGET[0]} → ")
+    press("Shift+ArrowRight")
+    press("Shift+ArrowRight")
+    pair, score = found.text_content("#pair").rsplit(": ", 1)
+    assert pair == f"{TARGET[0]} → {SOURCE[1]}"
+    assert float(score) == pytest.approx(SCORES["cross-attention"][1][0, 0, 1], abs=0.003)
+    press("ArrowRight")  # the same tokens in the next head
+    assert float(found.text_content("#pair").rsplit(": ", 1)[1]) == pytest.approx(
+        SCORES["cross-attention"][1][1, 0, 1], abs=0.003
+    )
+    press("Escape")
+    assert found.text_content("#pair") == ""
+    found.focus("#view")
+    press("ArrowUp")
+    assert found.input_value("#view") == "1"
+    assert found.text_content("#shown").startswith("decoder: layer 1")
+
+
+@WIDTHS
+def test_sentences_and_size(opened, width):
+    found = opened(width)
+    before = found.evaluate("[at.cellWidth, frame.scrollWidth]")
+    found.fill("#zoom", "4")
+    after = found.evaluate("[at.cellWidth, frame.scrollWidth]")
+    assert after[0] == pytest.approx(4 * before[0], rel=0.2)
+    assert found.evaluate("document.documentElement.scrollWidth") <= width
+    found.select_option("#sentence", "1")
+    assert found.text_content("#shown") == "attention: block/mha of 1, mean of the heads, as heat map"
+    assert found.locator("#head option").count() == 3 + 2
+    assert found.evaluate("shown.rows") == ["x", "y", "z"]
+
+
+@WIDTHS
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_serious_for_axe(opened, serious_violations, width, dark):
+    found = opened(width, color_scheme="dark" if dark else "light", bypass_csp=True)
+    _open_table(found)
+    assert serious_violations(found) == []
+    found.check("input[value=arcs]")
+    assert serious_violations(found) == []
+    background = found.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(20, 24, 29)") == dark
+
+
+def test_dark_colours_begin_at_the_background(opened):
+    found = opened(color_scheme="dark")
+    values, highest = _shown(SCORES["cross-attention"][0], "mean")
+    expected = np.array([colour(1 - value / highest) for value in values.flat])
+    np.testing.assert_allclose(found.evaluate(PIXELS), expected, atol=6)
+
+
+@WIDTHS
+def test_the_table(opened, width):
+    found = opened(width)
+    found.select_option("#view", "1")
+    _open_table(found)
+    for head in ("0", "2"):
+        found.select_option("#head", head)
+        rows = found.evaluate(
+            "[...document.querySelectorAll('#table tr')].map(r => [...r.cells].map(c => c.textContent))"
+        )
+        assert [row[0] for row in rows[1:]] == rows[0][1:] == TARGET
+        actual = [[float(text) for text in row[1:]] for row in rows[1:]]
+        np.testing.assert_allclose(actual, SCORES["decoder"][0][int(head)], atol=1 / 255 / 2 + 0.0006)
+        assert "decoder: layer 1 of 3" in found.text_content("#table caption")
+    assert found.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def _saved(found, button):
+    with found.expect_download() as download:
+        found.click(button)
+    return download.value.suggested_filename, download.value.path().read_bytes()
+
+
+@WIDTHS
+def test_files(opened, width):
+    found = opened(width)
+    found.select_option("#head", "1")
+    name, content = _saved(found, "#csv")
+    assert name == "attention-cross-attention-layer-1-of-3-head-2-as-heat-map.csv"
+    header, *rows = csv.reader(io.StringIO(content.decode("utf-8-sig")))
+    assert header[1:] == SOURCE
+    assert [row[0] for row in rows] == ["the", "'=1+1", *TARGET[2:]]  # a spreadsheet computes nothing
+    values = [[float(text) for text in row[1:]] for row in rows]
+    np.testing.assert_allclose(values, SCORES["cross-attention"][0][1], atol=1 / 255 / 2 + 0.0001)
+    for figure in ("map", "arcs"):
+        found.check(f"input[value={figure}]")
+        name, content = _saved(found, "#png")
+        assert name.endswith(".png")
+        assert content.startswith(b"\x89PNG\r\n\x1a\n")
+        assert struct.unpack(">II", content[16:24])[0] >= 960  # two pixels for each of CSS
+        name, content = _saved(found, "#svg")
+        root = ElementTree.fromstring(content.decode())
+        texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert {"the", "=1+1", 'a"b', "&amp;", "مرحبا", "שלום", "👩‍👩‍👧‍👦"} <= set(texts)
+        assert any(text.startswith("</script>") for text in texts)
+        assert texts[-1].endswith(found.text_content("#shown"))
+        tags = {element.tag.rpartition("}")[2] for element in root.iter()}
+        assert tags == {"svg", "g", "rect", "text", *(["path"] if figure == "arcs" else [])}
+
+
+@WIDTHS
+def test_tokens_are_text(opened, width):
+    found = opened(width)
+    _open_table(found)
+    assert found.evaluate("document.querySelectorAll('img, b').length") == 0
+    assert found.evaluate("document.scripts.length") == 2
+    assert found.text_content("h1") == "<b>Attention</b> & more"
+    assert found.evaluate("[...document.querySelectorAll('#table thead th')].map(e => e.textContent)")[1:] == SOURCE
+    assert found.locator("#sentence option").first.text_content() == " ".join(SOURCE) + " → " + " ".join(TARGET)
+
+
+def test_the_policy_forbids_requests(file, browser):
+    context = browser.new_context()
+    found = context.new_page()
+    found.goto(file.as_uri())
+    blocked = found.evaluate(
+        """() => new Promise((done) => {
+          const blocked = [];
+          document.addEventListener("securitypolicyviolation", (event) => blocked.push(event.effectiveDirective));
+          fetch("https://example.org/").catch(() => {});
+          const image = new Image();
+          image.src = "https://example.org/";
+          setTimeout(() => done(blocked.sort()), 200);
+        })"""
+    )
+    assert blocked == ["connect-src", "img-src"]
+    context.close()
+
+
+def test_print(opened):
+    found = opened(color_scheme="dark")
+    found.emulate_media(media="print", color_scheme="dark")
+    assert not found.is_visible("#controls")
+    assert found.is_visible("#drawn")
+    found.evaluate("dispatchEvent(new Event('beforeprint'))")
+    values, highest = _shown(SCORES["cross-attention"][0], "mean")
+    light = np.array([colour(value / highest) for value in values.flat])
+    np.testing.assert_allclose(found.evaluate(PIXELS), light, atol=6)
+    found.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert found.evaluate("drawn.width") == found.evaluate("Math.ceil(at.width)")
+    assert found.pdf().startswith(b"%PDF")
+
+
+def test_512_tokens(opened, tmp_path):
+    scores = RANDOM.dirichlet(np.full(512, 0.02), size=(2, 512))
+    path = tmp_path / "long.html"
+    page({"block": scores}, path)
+    found = opened(path=path)
+    for figure in ("map", "arcs"):
+        found.check(f"input[value={figure}]")
+        found.select_option("#head", "1")
+        assert found.evaluate(INK, "drawn") > 10000
+        found.focus("#frame")
+        found.keyboard.press("Shift+ArrowDown")
+        assert found.text_content("#pair").startswith(f"0 → {scores[1, 0].argmax()}: ")
+        found.keyboard.press("Escape")
+    _open_table(found)
+    best = found.evaluate("[...document.querySelectorAll('#table tbody tr')].map(row => row.cells[1].textContent)")
+    assert [int(text.split(" ")[0]) for text in best] == (np.rint(scores[1] * 255)).argmax(axis=-1).tolist()
+
+
+def test_a_notebook_cell(opened, tmp_path):
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html>{page({'block': SCORES['encoder'][0]})._repr_html_()}", encoding="utf-8")
+    found = opened(path=path)
+    frame = found.frames[1]
+    assert frame.text_content("#shown") == "attention: block of 1, mean of the heads, as heat map"
+    values, highest = _shown(SCORES["encoder"][0], "mean")
+    expected = np.array([colour(value / highest) for value in values.flat])
+    np.testing.assert_allclose(frame.evaluate(PIXELS), expected, atol=6)
+
+
+@pytest.fixture(scope="module")
+def stepped(tmp_path_factory):
+    """A page with the steps of two layers, and their calculations."""
+    layer, other = (kmha.MultiHeadAttention(2, 5, name=name) for name in ("mha", "other"))
+    query, value = (RANDOM.normal(size=shape).astype("float32") for shape in ((1, 3, 8), (1, 13, 7)))
+    scores, steps = {}, {}
+    for each, mask in ((layer, np.arange(13) % 4 > np.arange(3)[:, None]), (other, None)):
+        with capture(each, steps=True) as captured:
+            each(query, value, attention_mask=None if mask is None else mask[None])
+        scores |= captured
+        steps |= captured.steps
+    path = tmp_path_factory.mktemp("steps") / "steps.html"
+    page({**scores, "third": scores["mha"]}, path, ["a", "b", "c"], steps=steps)
+    return path, steps
+
+
+def _tables(found):
+    """The captions and the numbers of all tables of the step view, minus infinity as NaN."""
+    tables = found.evaluate("""[...document.querySelectorAll('#steps table')].map((table) => [
+      table.caption.textContent,
+      [...table.tBodies[0].rows].map((row) => [...row.cells].slice(1).map((cell) => cell.textContent)),
+    ])""")
+    number = lambda text: float(text.replace("−∞", "nan").replace("−", "-"))  # noqa: E731
+    return {title: np.array([[number(text) for text in row] for row in rows]) for title, rows in tables}
+
+
+@WIDTHS
+def test_steps(opened, stepped, width):
+    path, calculations = stepped
+    found = opened(width, path)
+    found.check("input[value=steps]")
+    assert found.input_value("#head") == "0"
+    assert not found.is_visible("#picture")
+    for layer, name in enumerate(("mha", "other")):
+        found.select_option("#layer", str(layer))
+        calculation = calculations[name]
+        for head in (0, 1):
+            found.select_option("#head", str(head))
+            mask = np.ones((3, 13), bool) if calculation.mask is None else calculation.mask[0, head]
+            logits = calculation.logits[0, head]
+            masked = {"masked logits (T, S) = (3, 13)": np.where(mask, logits, np.nan)[:, :12]}
+            both = {"logits (T, S) = (3, 13)": logits[:, :12], "mask (T, S) = (3, 13)": mask[:, :12], **masked}
+            scores = {"scores (T, S) = (3, 13)": calculation.scores[0, head, :, :12]}
+            mixed = {"mixed values (T, O) = (3, 5)": calculation.mixed[0, :, head]}
+            heads = {
+                f"{letter} ({positions}, O) = ({size}, 5)": calculation.projected(full)[0, :12, head]
+                for letter, positions, size, full in (
+                    ("Q", "T", 3, "query"),
+                    ("K", "S", 13, "key"),
+                    ("V", "S", 13, "value"),
+                )
+            }
+            kernels = {
+                title: array
+                for full, positions, size, width_ in (("query", "T", 3, 8), ("key", "S", 13, 7), ("value", "S", 13, 7))
+                for title, array in {
+                    f"{full} ({positions}, I) = ({size}, {width_})": calculation.inputs[full][0, :12, :6],
+                    f"{full} kernel (I, O) = ({width_}, 5)": calculation.kernels[full][head, :6],
+                    f"+ {full} bias (1, O) = (1, 5)": calculation.biases[full][head, None],
+                }.items()
+            }
+            merged = {
+                "output kernel of the head (O, E) = (5, 8)": calculation.kernels["output"][head, :, :6],
+                "part of the head (T, E) = (3, 8)": calculation.parts[0, head, :, :6],
+                "output: all parts and the bias (T, E) = (3, 8)": calculation.output[0, :, :6],
+            }
+            q, k, v = heads.items()
+            expected = {
+                "1 Project": kernels | heads,
+                "2 Scores": dict([q, k]) | {"logits (T, S) = (3, 13)": logits[:, :12]},
+                "3 Mask": masked if calculation.mask is None else both,
+                "4 Softmax": masked | scores,
+                "5 Mix": scores | dict([v]) | mixed,
+                "6 Merge": mixed | merged,
+            }
+            for step, tables in expected.items():
+                found.click(f"text={step}")
+                actual = {title.split("the first")[0]: numbers for title, numbers in _tables(found).items()}
+                assert actual.keys() == tables.keys()
+                for title, array in tables.items():
+                    np.testing.assert_allclose(actual[title], array, atol=0.006, err_msg=f"{name} {head} {title}")
+                assert found.locator("#steps nav [aria-current=step]").text_content() == step
+                assert found.evaluate("document.documentElement.scrollWidth") <= width
+    found.select_option("#layer", "2")
+    assert not found.is_visible("#steps")
+    assert not found.is_visible("input[value=steps]")
+    assert found.text_content("#shown").endswith("as heat map")
+
+
+def test_what_the_steps_leave_out_and_who_attends(opened, stepped):
+    found = opened(path=stepped[0])
+    found.check("input[value=steps]")
+    found.focus("#steps nav button")
+    found.keyboard.press("Tab")
+    found.keyboard.press("Enter")
+    assert found.text_content("#steps h2") == "Step 2 of 6: scores"
+    assert found.evaluate("document.activeElement.textContent") == "2 Scores"
+    assert "the first 3 × 12; 3 numbers left out" in found.text_content("#steps")
+    rows = found.evaluate(
+        "[...document.querySelectorAll('#steps table')[2].rows].map((row) => row.cells[0].textContent)"
+    )
+    assert rows == ["", "a", "b", "c"]
+
+
+@WIDTHS
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_serious_in_the_steps_for_axe(opened, stepped, serious_violations, width, dark):
+    found = opened(width, stepped[0], color_scheme="dark" if dark else "light", bypass_csp=True)
+    found.check("input[value=steps]")
+    for step in ("1 Project", "3 Mask", "6 Merge"):
+        found.click(f"text={step}")
+        assert serious_violations(found) == []
+
+
+def test_the_page_has_its_data_once(file):
+    text = file.read_text(encoding="utf-8")
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert [len(view["layers"]) for view in data["sentences"][0]["views"]] == list(VIEWS.values())
