@@ -7,8 +7,8 @@
 | Gradescope | folders `submission_1234`, and `submission_metadata.yml` with the names | "Exporting submissions" in https://help.gradescope.com |
 """  # noqa: E501
 
-import json
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -28,6 +28,9 @@ _MOST, _HALF = 0.9, 0.5  # shares of a folder's files
 _COPY = re.compile(r"(?i)[\s-]*(?:cop(?:y|ie)|kopie)?[\s(]*\d*\)?$")  # what systems add to the name of a copy
 _SUBMISSION = re.compile(r"(submission_\d+):\s*")
 _NAME = re.compile(r"\s+(?:-\s+)?:name:\s*(.*?)\s*")
+_ESCAPE = re.compile(r"\\(?:[xuU](?P<code>(?<=x)[0-9A-Fa-f]{2}|(?<=u)[0-9A-Fa-f]{4}|(?<=U)[0-9A-Fa-f]{8})|.)")
+_LETTERS = dict(zip("0abtnvfre_", "\0\a\b\t\n\v\f\r\x1b\xa0", strict=True))
+_CONTINUED = re.compile(r"\n {5,}(?![-: ])")  # a long name goes on in the next line
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -161,7 +164,7 @@ def gradescope_names(folder: Path) -> dict[str, str]:
         return {}
     found: dict[str, list[str]] = {}
     names, listed = None, False
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in _CONTINUED.sub(" ", path.read_text(encoding="utf-8", errors="replace")).splitlines():
         if submission := _SUBMISSION.fullmatch(line):
             names, listed = found.setdefault(submission[1], []), False
         elif re.match(r"\s+:\w+:", line) and not line.lstrip().startswith((":name:", ":sid:", ":email:")):
@@ -198,12 +201,17 @@ def _folded_words(name: str) -> list[str]:
 
 
 def _unquoted(text: str) -> str:
-    """Return the value of a YAML scalar in one line."""
+    """Return the value of a YAML scalar."""
     if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
-    if text.startswith('"'):
-        try:
-            return str(json.loads(text))
-        except ValueError:
-            return text.strip('"')
-    return text
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return _ESCAPE.sub(_unescaped, text[1:-1])
+    return re.sub(r"^[|>]-? ", "", text)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """Return the character that an escape of YAML stands for."""
+    if escape["code"] is None:
+        return _LETTERS.get(escape[0][1], escape[0][1])
+    code = int(escape["code"], 16)
+    return chr(code) if code <= sys.maxunicode else escape[0]

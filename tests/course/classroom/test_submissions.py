@@ -314,6 +314,22 @@ def test_copies_in_a_download_of_canvas(tmp_path, doubling, copy):
     assert {student: len(paths) for student, paths in found.items()} == {"doejane_12": 3, "roejim_13": 1}
 
 
+def test_names_as_ruby_writes_them(tmp_path, doubling):
+    """Gradescope's list: escapes of YAML that JSON does not have, and names in several lines."""
+    written = {
+        r'"Jos\xE9 \"X\" \U0001F600 \\xE9 \u00f6 \e"': 'Jos\xe9 "X" \U0001f600 \\xE9 \xf6 \ufffd',
+        "A Long\n      Name": "A Long Name",
+        "|-\n      Multi\n      Line": "Multi Line",
+        '"not closed': '"not closed',
+        r'"\UFFFFFFFF \xg"': r"\UFFFFFFFF xg",
+    }
+    lines = [f"submission_{n}:\n  :submitters:\n  - :name: {name}\n    :sid: 7\n" for n, name in enumerate(written)]
+    files = {"submission_metadata.yml": "".join(lines)} | {
+        f"submission_{n}/twice.py": ANSWER for n in range(len(lines))
+    }
+    assert {*collect(_folder(tmp_path, files), [doubling]).students} == {*written.values()}
+
+
 def _students(path, names, *assignments):
     found = collect(_folder(path, dict.fromkeys(names, ANSWER)), assignments).students
     return {student: len(paths) for student, paths in found.items()}
