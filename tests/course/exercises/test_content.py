@@ -1,4 +1,7 @@
 import configparser
+import dataclasses
+import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -146,6 +149,66 @@ def test_code_in_a_released_course_is_not_run(tmp_path, monkeypatch):
     for part in ("spec", "master"):
         with pytest.raises(UnknownExerciseError, match=r"twice\.checks cannot be read: .*Download the course again"):
             getattr(item, part)
+
+
+def _released(folder, toml):
+    (folder / ".checks" / "a1_x").mkdir(parents=True)
+    (folder / ".checks" / "a1_x" / "assignment.toml").write_text(toml)
+    return folder / ".checks"
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ('title = "T"\nexercises = ["f", "../../startup/00"]', "expected a `title`, and `exercises`, a list of names"),
+        ('title = "T"\nexercises = [3]', "expected a `title`"),
+        ('exercises = ["f"]', "expected a `title`"),
+        ('title = "T"', "expected a `title`"),
+        ("title =", "Download the course again"),
+        ("title = " + "[" * 5_000, "Download the course again"),
+    ],
+)
+def test_names_that_are_paths(tmp_path, toml, says):
+    """An untrusted course wrote a file of its choice outside of its folder."""
+    with pytest.raises(UnknownExerciseError, match=re.escape(says)):
+        assignments(_released(tmp_path, toml))
+
+
+def test_titles_and_folders_do_not_control_the_terminal(tmp_path):
+    kept = _released(tmp_path, 'title = "T \\u001b]0;x\\u0007\\nsecond line"\nexercises = ["f"]')
+    (kept / "a2\x1b[31m_y").mkdir()
+    (kept / "a2\x1b[31m_y" / "assignment.toml").write_text('title = "red"\nexercises = ["f"]')
+    assert [each.title for each in assignments(kept)] == [r"T \x1b]0;x\x07"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs users")
+def test_courses_of_other_users_do_not_count(tmp_path, monkeypatch):
+    """Anyone can put a course into /tmp: it counted for everybody who works below."""
+    kept = _released(tmp_path, 'title = "T"\nexercises = ["f"]')
+    (tmp_path / "mine" / "deeper").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "mine" / "deeper")
+    assert content.root() == kept
+    owners = {kept: 7001, tmp_path / "mine" / "deeper": 7002}
+    lstat, stat = Path.lstat, Path.stat
+
+    def owned(info, path):
+        return os.stat_result([*info[:4], owners.get(path, 7003), *info[5:]])
+
+    monkeypatch.setattr(os, "getuid", lambda: 7002)
+    monkeypatch.setattr(Path, "lstat", lambda path: owned(lstat(path), path))
+    monkeypatch.setattr(Path, "stat", lambda path, **options: owned(stat(path, **options), path))
+    assert [*content.around(Path.cwd(), ".checks")] == []
+    owners[kept] = 7002
+    assert [*content.around(Path.cwd(), ".checks")] == [kept]
+    owners[kept] = 0  # the administrator's
+    assert [*content.around(Path.cwd(), ".checks")] == [kept]
+
+
+def test_exercise_that_needs_itself(doubling, monkeypatch):
+    other = dataclasses.replace(doubling.items[1].spec, needs=("again",))
+    monkeypatch.setattr(Item, "spec", other)
+    with pytest.raises(UnknownExerciseError, match=r"a1\.again needs itself"):
+        _ = dataclasses.replace(doubling.items[1]).needs
 
 
 def test_two_courses_with_an_exercise_of_the_same_id(course, tmp_path):
