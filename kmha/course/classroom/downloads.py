@@ -43,7 +43,7 @@ class Owner(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """What the name of a file means if Canvas wrote it. `number` stands for the student, and `upload` for the file."""
+    """The meaning of a file's name if Canvas wrote it. `number` stands for the student, and `upload` for the file."""
 
     student: str
     number: str

@@ -17,6 +17,7 @@ import sysconfig
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -208,12 +209,24 @@ def around(place: Path, name: str) -> Iterator[Path]:
 
 def installed() -> Path:
     """Return the folder of kmha's own assignments: beside the package, or where an installation puts its data."""
-    beside = Path(__file__).resolve().parents[3] / "assignments"
-    shared = Path(sysconfig.get_path("data")) / "share" / "kmha" / "assignments"
-    for folder in (beside, shared):
+    beside = Path(__file__).resolve().parents[3]
+    shared = Path("share", "kmha", "assignments")
+    # `pip install --target` puts data beside the package, and `--user` and `--prefix` where pip's record says.
+    for folder in (beside / "assignments", beside / shared, *_of_record(shared), sysconfig.get_path("data") / shared):
         if folder.is_dir():
             return folder
-    raise UnknownExerciseError(f"there are no assignments in {beside} or {shared}. Install kmha again.")
+    raise UnknownExerciseError(
+        f"there are no assignments in {beside / 'assignments'} or {sysconfig.get_path('data') / shared}. "
+        "Install kmha again."
+    )
+
+
+def _of_record(shared: Path) -> Iterator[Path]:
+    """Yield the folder of the assignments in the list of files that pip installed."""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        for file in metadata.files("kmha") or ():
+            if file.parts[-4:] == (*shared.parts, "README.md"):
+                yield Path(str(file.locate())).parent.resolve()
 
 
 @cache

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -223,11 +224,32 @@ def test_two_courses_with_an_exercise_of_the_same_id(course, tmp_path):
 def test_no_assignments_installed(tmp_path, monkeypatch):
     monkeypatch.setattr(content, "__file__", str(tmp_path / "a" / "b" / "c" / "content.py"))
     monkeypatch.setattr(content.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(content.metadata, "files", lambda name: None)
     with pytest.raises(UnknownExerciseError, match="Install kmha again"):
         content.installed()
     shared = tmp_path / "share" / "kmha" / "assignments"
     shared.mkdir(parents=True)
     assert content.installed() == shared
+
+
+def test_assignments_of_other_installations(tmp_path, monkeypatch):
+    """After `pip install --user`, no assignments were found."""
+    packages = tmp_path / "lib" / "python3" / "site-packages"
+    shared = tmp_path / "share" / "kmha" / "assignments"
+    for folder in (packages, shared / "a1_x"):
+        folder.mkdir(parents=True)
+    for path in (shared / "README.md", shared / "a1_x" / "README.md"):
+        path.touch()
+    listed = []
+    for path in (shared / "a1_x" / "README.md", shared / "README.md"):
+        listed.append(metadata.PackagePath("..", "..", "..", *path.relative_to(tmp_path).parts))
+        listed[-1].dist = metadata.PathDistribution(packages / "kmha.dist-info")
+    monkeypatch.setattr(content, "__file__", str(packages / "kmha" / "course" / "exercises" / "content.py"))
+    monkeypatch.setattr(content.metadata, "files", {"kmha": listed}.get)
+    assert content.installed() == shared
+    beside = packages / "share" / "kmha" / "assignments"
+    beside.mkdir(parents=True)  # pip install --target
+    assert content.installed() == beside
 
 
 def test_all_assignments_are_installed():
