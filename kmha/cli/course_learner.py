@@ -77,7 +77,7 @@ def show_list(assignment: str | None) -> int:
     out = screen()
     chosen = {item.assignment for item in content.find(assignment)} if assignment else None
     wide = out.width >= WIDE
-    longest = max(len(item.id) for item in content.items()) if wide else 0
+    longest = max((len(item.id) for item in content.items()), default=0) if wide else 0
     names = ("points", "minutes", "difficulty") if wide else ("pts", "min", "")
     for each in content.assignments(content.root()):
         if chosen is not None and each.id not in chosen:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from kmha.sandbox.sandbox import Pool
 
 RUN = "run.json"  # marks a folder of grades, and keeps the seed for the next run
 RESULTS, STUDENTS, GRADESCOPE = "results", "students", "gradescope"
+_OTHERS_WRITE, _OTHERS_ENTER = 0o022, 0o011  # permissions of everyone but the owner
 
 _T = TypeVar("_T")
 
@@ -244,10 +246,30 @@ def _grades_folder(out: Path, folder: Path) -> Path:
     """Make the folder for grades. It must be new, empty, or from an earlier run."""
     if out.resolve().is_relative_to(folder.resolve()):
         raise click.UsageError("--out is inside the folder of submissions. Choose a folder outside it.")
-    if out.is_dir() and any(out.iterdir()) and "version" not in _earlier_run(out):
+    if not os.path.lexists(out):
+        out.mkdir(0o700, parents=True)  # other users of a shared machine must not read grades
+    elif os.name == "posix":
+        _check_own(out)
+    if any(out.iterdir()) and "version" not in _earlier_run(out):
         raise click.UsageError(f"{out} contains files other than grades. Choose another folder with --out.")
-    out.mkdir(parents=True, exist_ok=True)
     return out
+
+
+def _check_own(out: Path) -> None:
+    """Refuse a folder into which someone else can have put results, or links to files that would be overwritten."""
+    remedy = "Choose another folder with --out."
+    if out.lstat().st_uid != os.getuid() or not out.is_dir() or out.stat().st_uid != os.getuid():
+        raise click.UsageError(f"{out} is not a folder of yours, so its results could be someone else's. {remedy}")
+    mode = stat.S_IMODE(out.stat().st_mode)
+    out.chmod(mode & ~_OTHERS_WRITE)
+    # Some file systems, such as exFAT, keep no permissions. Where only the owner can enter, the rest does not matter.
+    modes_count = mode & _OTHERS_ENTER and not out.stat().st_mode & _OTHERS_WRITE
+    for path in out.rglob("*"):
+        entry = path.lstat()
+        if entry.st_uid != os.getuid() or path.is_symlink():
+            raise click.UsageError(f"{path} is a link or another user's, so it is not from a run of yours. {remedy}")
+        if modes_count and entry.st_mode & _OTHERS_WRITE:
+            raise click.UsageError(f"other users can write to {path}. Run `chmod -R go-w {out}` if you trust them.")
 
 
 def _earlier_run(out: Path) -> dict[str, Any]:

@@ -189,6 +189,46 @@ def test_invalid_folders_for_grades():
     assert {path.name for path in Path("mine").iterdir()} == {"thesis.txt", "run.json"}
 
 
+def _refused(says, out="grades"):
+    graded = _run("grade", "in", "--out", out)
+    assert (graded.exit_code, says in graded.output) == (2, True), graded.output
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs users and permissions")
+def test_folder_that_someone_else_prepared(monkeypatch):
+    """A student made the folder first, with a seed, results, and a link in place of grades.csv: all of them counted."""
+    _hand_in({"anna": RIGHT})
+    assert _run("grade", "in", "--out", "grades").exit_code == 0
+    assert Path("grades").stat().st_mode & 0o777 == 0o700
+    kept = Path("precious")
+    kept.write_text("mine")
+    Path("grades/grades.csv").unlink()
+    Path("grades/grades.csv").symlink_to(kept.absolute())
+    _refused("grades.csv is a link or another user's")
+    assert kept.read_text() == "mine"
+    Path("grades/grades.csv").unlink()
+    Path("there").symlink_to("nowhere")
+    _refused("there is not a folder of yours", "there")
+    assert not Path("nowhere").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getuid", lambda: Path("grades").stat().st_uid + 1)
+        _refused("grades is not a folder of yours")
+    assert _run("grade", "in", "--out", "grades").exit_code == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs users and permissions")
+def test_folder_to_which_others_can_write():
+    _hand_in({"anna": RIGHT})
+    Path("grades").mkdir(mode=0o755)
+    Path("grades").chmod(0o777)
+    assert _run("grade", "in", "--out", "grades").exit_code == 0
+    assert Path("grades").stat().st_mode & 0o777 == 0o755
+    Path("grades/results").chmod(0o777)
+    _refused("other users can write to grades/results. Run `chmod -R go-w grades`")
+    Path("grades").chmod(0o700)
+    assert _run("grade", "in", "--out", "grades").exit_code == 0
+
+
 def test_folder_without_submissions():
     Path("in").mkdir()
     graded = _run("grade", "in")

@@ -3,14 +3,14 @@
 | platform | file or folder in the download | documentation |
 | --- | --- | --- |
 | Moodle | `Jane Doe_1234_assignsubmission_file_answer.py`, or a folder without the last part | "Download all submissions" in https://docs.moodle.org/en/Using_Assignment |
-| Canvas | `doejane_LATE_12_345_answer.py`, with `LATE_` only if it was late | "How do I download all student submissions for an assignment?" in https://community.canvaslms.com |
+| Canvas | `doejane_LATE_12_345_answer.py`, with `LATE_` only if it was late; anonymous: `LATE_anon_yJgBk_345_answer.py` | "How do I download all student submissions for an assignment?" in https://community.canvaslms.com |
 | Gradescope | folders `submission_1234`, and `submission_metadata.yml` with the names | "Exporting submissions" in https://help.gradescope.com |
 """  # noqa: E501
 
-import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,14 +18,19 @@ from typing import NamedTuple
 GRADESCOPE = "submission_metadata.yml"
 MAX_METADATA = 64 << 20  # bytes
 _EXPORT = re.compile(r"assignment_\d+_export")
-_MOODLE = re.compile(r"(?P<student>[^_]+_\d+)_assignsubmission_[a-z]+(?:_(?P<file>.*))?", re.S)
-# A text that was typed into a form has no number of its own.
-_CANVAS = re.compile(
-    r"(?P<student>.+?)(?P<late>_LATE)?_(?P<number>\d+)_((?P<upload>\d+)_(?P<file>.+)|(?P<text>text\.html))", re.S
-)
+_MOODLE = re.compile(r"(?P<student>[^_]+(?:_\d+)?)_assignsubmission_[a-z]+(?:_(?P<file>.*))?", re.S)
+# A text or a link that was typed into a form has no number of its own.
+_UPLOADED = r"(?:(?P<upload>\d+)_(?P<file>.+)|(?P<typed>(?:text|link)\.html))"
+_ANONYMOUS = re.compile(rf"(?P<late>LATE_)?(?P<student>anon_[1-9A-HJ-NP-Za-km-z]{{5}})_{_UPLOADED}", re.S)
+_NUMBER = re.compile(r"_(?P<number>\d+)(?=_)")
+_REST = re.compile(f"_{_UPLOADED}", re.S)
+_MOST, _HALF = 0.9, 0.5  # shares of a folder's files
 _COPY = re.compile(r"(?i)[\s-]*(?:cop(?:y|ie)|kopie)?[\s(]*\d*\)?$")  # what systems add to the name of a copy
 _SUBMISSION = re.compile(r"(submission_\d+):\s*")
 _NAME = re.compile(r"\s+(?:-\s+)?:name:\s*(.*?)\s*")
+_ESCAPE = re.compile(r"\\(?:[xuU](?P<code>(?<=x)[0-9A-Fa-f]{2}|(?<=u)[0-9A-Fa-f]{4}|(?<=U)[0-9A-Fa-f]{8})|.)")
+_LETTERS = dict(zip("0abtnvfre_", "\0\a\b\t\n\v\f\r\x1b\xa0", strict=True))
+_CONTINUED = re.compile(r"\n {5,}(?![-: ])")  # a long name goes on in the next line
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -37,51 +42,116 @@ class Owner(NamedTuple):
     late: bool = False
 
 
-def owner(name: str) -> Owner | None:
-    """Return whose file or folder this is in a bulk download of Moodle or Canvas, or `None` for any other name.
+class _Reading(NamedTuple):
+    """The meaning of a file's name if Canvas wrote it. `number` stands for the student, and `upload` for the file."""
 
-    >>> owner("Jane Doe_1234_assignsubmission_file_")
-    Owner(student='Jane Doe_1234', file='', late=False)
-    >>> owner("doejane_LATE_12_345_cross_kv-1.py")
-    Owner(student='doejane_12', file='cross_kv-1.py', late=True)
+    student: str
+    number: str
+    late: bool
+    upload: str
+    file: str
+
+    @property
+    def owner(self) -> Owner:
+        student = self.student if self.number == self.student else f"{self.student}_{self.number}"
+        return Owner(student, self.file, self.late)
+
+    @property
+    def stem(self) -> str:
+        """The file's name, which is the same for its copies."""
+        return _COPY.sub("", Path(self.file).stem)
+
+
+def possible_owners(name: str) -> list[Owner]:
+    """Return whose file or folder this can be in a bulk download of Moodle or Canvas, the likeliest first.
+
+    >>> possible_owners("Jane Doe_1234_assignsubmission_file_")
+    [Owner(student='Jane Doe_1234', file='', late=False)]
+    >>> possible_owners("doejane_LATE_12_345_cross_kv-1.py")
+    [Owner(student='doejane_12', file='cross_kv-1.py', late=True)]
     """
     if found := _MOODLE.fullmatch(name):
-        return Owner(found["student"], found["file"] or "")
-    if found := _CANVAS.fullmatch(name):
-        file = found["file"] or found["text"]
-        return Owner(f"{found['student']}_{found['number']}", file, found["late"] is not None)
-    return None
+        return [Owner(found["student"], found["file"] or "")]
+    return [reading.owner for reading in _readings(name)]
+
+
+def _readings(name: str) -> list[_Reading]:
+    """Return the meanings that a name can have if Canvas wrote it. A name may contain several pairs of numbers."""
+    if found := _ANONYMOUS.fullmatch(name):
+        return [_reading(found["student"], found["student"], found["late"] is not None, found)]
+    readings = []
+    for number in _NUMBER.finditer(name):
+        student = name[: number.start()].removesuffix("_LATE")
+        if student and (rest := _REST.fullmatch(name, number.end())):
+            readings.append(_reading(student, number["number"], len(student) < number.start(), rest))
+    return readings
+
+
+def _reading(student: str, number: str, late: bool, match: re.Match[str]) -> _Reading:
+    return _Reading(student, number, late, match["upload"] or "", match["file"] or match["typed"])
 
 
 def owners(paths: Sequence[Path]) -> dict[str, Owner]:
     """Return whose files and folders these are in a bulk download, keyed by name.
 
-    Other names can look like those of Canvas: `hw_2024_11_anna.zip`. But there, a student's number stands for one
-    student, the second number for one file and its copies, and nothing is a folder that was not unpacked later. Names
-    that contradict this do not count.
+    Other names can look like those of Canvas: `hw_2024_11_anna.zip`. But in a download of Canvas, nearly all files have
+    such names, a student's number stands for one student, the second number for one file and its copies, and nothing
+    is a folder that was not unpacked later. Names that contradict this do not count.
     """
-    groups = defaultdict[str, list[tuple[Path, re.Match[str]]]](list)  # names like Canvas', by their number
-    for path in paths:
-        if not _MOODLE.fullmatch(path.name) and (match := _CANVAS.fullmatch(path.name)):
-            groups[match["number"]].append((path, match))
-    doubtful = {path for group in groups.values() if not _of_one_student(group) for path, _ in group}
-    return {path.name: whose for path in paths if path not in doubtful and (whose := owner(path.name))}
+    found = {path.name: Owner(m["student"], m["file"] or "") for path in paths if (m := _MOODLE.fullmatch(path.name))}
+    readings = _chosen({path: each for path in paths if path.name not in found and (each := _readings(path.name))})
+    groups = defaultdict[str, dict[Path, _Reading]](dict)
+    for path, reading in readings.items():
+        groups[reading.number][path] = reading
+    agreeing = [group for group in groups.values() if _of_one_student(group)]
+    files = sum(not path.is_dir() and path.name not in found and not path.name.startswith(".") for path in paths)
+    share = sum(not path.is_dir() for group in agreeing for path in group) / max(files, 1)
+    several = any(len({reading.upload for reading in group.values()}) > 1 for group in agreeing)
+    if share >= _MOST or (several and share > _HALF):
+        found |= {path.name: reading.owner for group in agreeing for path, reading in group.items()}
+    return found
 
 
-def _of_one_student(group: Sequence[tuple[Path, re.Match[str]]]) -> bool:
+def _chosen(readings: Mapping[Path, Sequence[_Reading]]) -> dict[Path, _Reading]:
+    """Return for each name the reading that the fewest readings of other names contradict, and then the first.
+
+    A student's own name can end with a number, `student_1_12_345_answer.py`. So can a file's name begin.
+    """
+    every = [reading for each in readings.values() for reading in each]
+    numbers = Counter(reading.number for reading in every)
+    students = Counter((reading.number, reading.student) for reading in every)
+    uploads = Counter(reading.upload for reading in every)
+    files = Counter((reading.upload, reading.number, reading.stem) for reading in every)
+
+    def contradictions(reading: _Reading) -> int:
+        other_students = numbers[reading.number] - students[reading.number, reading.student]
+        other_files = uploads[reading.upload] - files[reading.upload, reading.number, reading.stem]
+        return other_students + (other_files if reading.upload else 0)
+
+    return {path: min(each, key=contradictions) for path, each in readings.items()}
+
+
+def _of_one_student(group: Mapping[Path, _Reading]) -> bool:
     """Return whether names with one number can be Canvas': of one student, with files, and one for each upload."""
-    uploads = [(match["upload"], match["file"]) for path, match in group if match["upload"] and not path.is_dir()]
-    names = {(upload, _COPY.sub("", Path(file).stem)) for upload, file in uploads}
-    one_each = len(names) == len({upload for upload, _ in names})
-    one_student = len({match["student"] for _, match in group}) == 1
-    return one_student and one_each and not all(path.is_dir() for path, _ in group)
+    uploads = {
+        (reading.upload, reading.stem) for path, reading in group.items() if reading.upload and not path.is_dir()
+    }
+    one_each = len(uploads) == len({upload for upload, _ in uploads})
+    one_student = len({reading.student for reading in group.values()}) == 1
+    return one_student and one_each and not all(path.is_dir() for path in group)
 
 
 def opened(folder: Path) -> Path:
-    """Return the folder of a Gradescope export if it is all that a folder contains, or else the folder itself."""
+    """Return the folder that holds a download if it is all that a folder contains, or else the folder itself.
+
+    It is the folder of a Gradescope export, or a folder with the files of several students of Moodle or Canvas, as
+    systems make one when they unpack an archive.
+    """
     inside = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
-    single = len(inside) == 1 and _EXPORT.fullmatch(inside[0].name) and not inside[0].is_symlink()
-    return inside[0] if single and inside[0].is_dir() else folder
+    if len(inside) != 1 or inside[0].is_symlink() or not inside[0].is_dir():
+        return folder
+    students = {owner.student for owner in owners([*inside[0].iterdir()]).values()}
+    return inside[0] if _EXPORT.fullmatch(inside[0].name) or len(students) > 1 else folder
 
 
 def gradescope_names(folder: Path) -> dict[str, str]:
@@ -94,7 +164,7 @@ def gradescope_names(folder: Path) -> dict[str, str]:
         return {}
     found: dict[str, list[str]] = {}
     names, listed = None, False
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in _CONTINUED.sub(" ", path.read_text(encoding="utf-8", errors="replace")).splitlines():
         if submission := _SUBMISSION.fullmatch(line):
             names, listed = found.setdefault(submission[1], []), False
         elif re.match(r"\s+:\w+:", line) and not line.lstrip().startswith((":name:", ":sid:", ":email:")):
@@ -131,12 +201,17 @@ def _folded_words(name: str) -> list[str]:
 
 
 def _unquoted(text: str) -> str:
-    """Return the value of a YAML scalar in one line."""
+    """Return the value of a YAML scalar."""
     if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
-    if text.startswith('"'):
-        try:
-            return str(json.loads(text))
-        except ValueError:
-            return text.strip('"')
-    return text
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return _ESCAPE.sub(_unescaped, text[1:-1])
+    return re.sub(r"^[|>]-? ", "", text)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """Return the character that an escape of YAML stands for."""
+    if escape["code"] is None:
+        return _LETTERS.get(escape[0][1], escape[0][1])
+    code = int(escape["code"], 16)
+    return chr(code) if code <= sys.maxunicode else escape[0]

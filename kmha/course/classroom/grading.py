@@ -232,7 +232,7 @@ def _known(path: Path, key: str) -> GradedSubmission | None:
     """Return the result in a file if the file has this key, or else `None`."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     valid = isinstance(found, dict) and found.get("key") == key and found.get("failed") is False
     return found if valid else None

@@ -71,17 +71,15 @@ def release(
     beside = atomic_files.folder_beside(folder)
     try:
         kept = beside / RELEASED_FOLDER
-        written = {
-            item.id: partial(_write, kept / assignment.folder.name, item, seed)
-            for assignment in assignments
-            for item in assignment.items
-        }
+        items = {item: kept / assignment.folder.name for assignment in assignments for item in assignment.items}
         for assignment in assignments:
             (kept / assignment.folder.name).mkdir(parents=True)
             for name in ("assignment.toml", "README.md"):
                 shutil.copyfile(assignment.folder / name, kept / assignment.folder.name / name)
         with Workers(jobs) as workers:
-            workers.map(written, progress)
+            workers.map({item.id: partial(_write, item, path, seed) for item, path in items.items()}, progress)
+            # An exercise may need others of its assignment, so all records are written before one is read.
+            workers.map({item.id: partial(_check, item, path, seed) for item, path in items.items()}, lambda id: None)
         for form in forms:
             shutil.copytree(kept, beside / form / RELEASED_FOLDER)
             handout.write_missing(beside / form, form, content.assignments(beside / form / RELEASED_FOLDER))
@@ -106,12 +104,15 @@ def _check_free(folder: Path) -> None:
         raise ReleaseError(f"{folder} is a mount point and cannot be replaced. {remedy}")
 
 
-def _write(folder: Path, item: Item, seed: int, pool: Pool) -> None:
-    sandbox = pool.get(item.spec.uses)
-    released.write(item, folder / f"{item.name}{RELEASED_SUFFIX}", sandbox, seed)
+def _write(item: Item, folder: Path, seed: int, pool: Pool) -> None:
+    released.write(item, folder / f"{item.name}{RELEASED_SUFFIX}", pool.get(item.spec.uses), seed)
+
+
+def _check(item: Item, folder: Path, seed: int, pool: Pool) -> None:
     copy = ReleasedItem(item.assignment, item.name, folder)
     if copy.spec.checks:
-        grade = judge(copy, item.master.solution, sandbox, seed=seed, files=needed_solutions(item), explained=False)
+        sandbox, files = pool.get(item.spec.uses), needed_solutions(item)
+        grade = judge(copy, item.master.solution, sandbox, seed=seed, files=files, explained=False)
         if not grade.passed:
             reason = rendering.failure(grade)
             raise BrokenExerciseError(f"{item.id}: its solution fails a check that learners get: {reason}")

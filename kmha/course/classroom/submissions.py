@@ -129,8 +129,9 @@ def read(
     with Archives((*CODE, NOTEBOOK)) as archives:
         found: list[Entry] = []
         for path in [paths] if isinstance(paths, Path) else paths:
-            owner = downloads.owner(path.name)
-            if owner is None or clean(owner.student) != id:  # its name only looks like one of a download
+            possible = downloads.possible_owners(path.name)
+            owner = next((each for each in possible if clean(each.student) == id), None)
+            if owner is None:  # its name only looks like one of a download
                 found += entries(path, reader.note, archives)
                 continue
             if owner.late:

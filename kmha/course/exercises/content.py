@@ -5,21 +5,24 @@ Each assignment is a folder `aN_…` with `assignment.toml` (its title, and the 
 defines `EXERCISE`. In a released course, one file per exercise replaces these two files (`ReleasedItem`).
 """
 
+import contextlib
 import dataclasses
 import difflib
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
 
 from kmha.course.errors import CourseError
-from kmha.course.exercises import master
+from kmha.course.exercises import master, records
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
 from kmha.course.exercises.master import Master
 from kmha.sandbox.encoding import EncodingError, decode
@@ -31,6 +34,8 @@ RELEASED_VERSION = 1  # version of the format of that file
 EXERCISE_FIELDS = ("title", "question", "difficulty", "minutes", "uses", "needs", "forbids", "seconds")
 CHECK_FIELDS = ("layer", "says", "points", "times", "tolerance")
 _ASSIGNMENTS = "a[0-9]*_*/assignment.toml"
+_FOLDER = re.compile(r"a[0-9]+_[\w.-]+")
+_LONGEST_TITLE = 200  # characters
 
 
 class UnknownExerciseError(CourseError, ValueError):
@@ -93,10 +98,15 @@ class Item:
     @property
     def needs(self) -> tuple["Item", ...]:
         """The exercises whose files an answer imports, directly or not. Each exercise comes after those it imports."""
+        return self._needed(())
+
+    def _needed(self, around: tuple[str, ...]) -> tuple["Item", ...]:
+        if self.name in around:
+            raise UnknownExerciseError(f"{self.id} needs itself, directly or not. Download the course again.")
         found: dict[str, Item] = {}
         for name in self.spec.needs:
             other = dataclasses.replace(self, name=name)
-            found |= {each.name: each for each in (*other.needs, other)}
+            found |= {each.name: each for each in (*other._needed((*around, self.name)), other)}
         return tuple(found.values())
 
 
@@ -114,11 +124,14 @@ class ReleasedItem(Item):
         path = self.folder / f"{self.name}{RELEASED_SUFFIX}"
         try:
             record = _visible(decode(path.read_bytes()))
-            version = record["version"]
-        except (OSError, EncodingError, KeyError, TypeError) as error:
-            raise UnknownExerciseError(f"{path} cannot be read: {error}. Download the course again.") from None
-        if version != RELEASED_VERSION:
+            versioned = isinstance(record, Mapping) and isinstance(record.get("version"), int)
+            problem = None if versioned else "it has no version"
+        except (OSError, EncodingError) as error:
+            problem = str(error)
+        if problem is None and record["version"] != RELEASED_VERSION:
             raise UnknownExerciseError(f"{path} was made by another version of kmha. Run: pip install --upgrade kmha")
+        if problem := problem or records.problem(record):
+            raise UnknownExerciseError(f"{path} cannot be read: {problem}. Download the course again.")
         return dict(record)
 
     @cached_property
@@ -172,30 +185,54 @@ class Assignment:
     @property
     def text(self) -> str:
         """The introduction of the assignment, in Markdown."""
-        return (self.folder / "README.md").read_text(encoding="utf-8")
+        return (self.folder / "README.md").read_text(encoding="utf-8", errors="replace")
 
 
 def root() -> Path:
     """Return the folder of all assignments: a released course around the current folder, or kmha's own."""
-    here = Path.cwd()
-    released = (folder / RELEASED_FOLDER for folder in (here, *here.parents))
-    return next((folder for folder in released if any(folder.glob(_ASSIGNMENTS))), None) or installed()
+    return next((folder for folder in around(Path.cwd(), RELEASED_FOLDER) if _folders(folder)), None) or installed()
+
+
+def around(place: Path, name: str) -> Iterator[Path]:
+    """Yield the files or folders with a name in a folder and in those around it, the nearest first.
+
+    Those of other users are left out, but not in the place's own folders: anyone can write to /tmp.
+    """
+    folders = (place, *place.parents)
+    own = next(folder for folder in folders if folder.exists())
+    trusted = {0, own.stat().st_uid, os.getuid() if hasattr(os, "getuid") else 0}
+    for folder in folders:
+        with contextlib.suppress(OSError):  # it does not exist, or cannot be read
+            if (folder / name).lstat().st_uid in trusted:
+                yield folder / name
 
 
 def installed() -> Path:
     """Return the folder of kmha's own assignments: beside the package, or where an installation puts its data."""
-    beside = Path(__file__).resolve().parents[3] / "assignments"
-    shared = Path(sysconfig.get_path("data")) / "share" / "kmha" / "assignments"
-    for folder in (beside, shared):
+    beside = Path(__file__).resolve().parents[3]
+    shared = Path("share", "kmha", "assignments")
+    # `pip install --target` puts data beside the package, and `--user` and `--prefix` where pip's record says.
+    for folder in (beside / "assignments", beside / shared, *_of_record(shared), sysconfig.get_path("data") / shared):
         if folder.is_dir():
             return folder
-    raise UnknownExerciseError(f"there are no assignments in {beside} or {shared}. Install kmha again.")
+    raise UnknownExerciseError(
+        f"there are no assignments in {beside / 'assignments'} or {sysconfig.get_path('data') / shared}. "
+        "Install kmha again."
+    )
+
+
+def _of_record(shared: Path) -> Iterator[Path]:
+    """Yield the folder of the assignments in the list of files that pip installed."""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        for file in metadata.files("kmha") or ():
+            if file.parts[-4:] == (*shared.parts, "README.md"):
+                yield Path(str(file.locate())).parent.resolve()
 
 
 @cache
 def assignments(folder: Path) -> tuple[Assignment, ...]:
     """Return the assignments in a folder, in order."""
-    return tuple(_assignment(path.parent) for path in sorted(folder.glob(_ASSIGNMENTS)))
+    return tuple(map(_assignment, _folders(folder)))
 
 
 def items(folder: Path | None = None) -> Iterator[Item]:
@@ -255,13 +292,31 @@ def _similar(name: str, every: Sequence[Item]) -> list[str]:
     return [*dict.fromkeys(id for _, id in begins + contains or spelt)][:3]
 
 
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders of the assignments in a folder, in order."""
+    return [path.parent for path in sorted(folder.glob(_ASSIGNMENTS)) if _FOLDER.fullmatch(path.parent.name)]
+
+
 def _assignment(folder: Path) -> Assignment:
-    with (folder / "assignment.toml").open("rb") as file:
-        settings = tomllib.load(file)
+    path = folder / "assignment.toml"
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        title, names = settings.get("title"), settings.get("exercises")
+    except (OSError, ValueError, RecursionError) as error:
+        raise UnknownExerciseError(
+            f"{path} cannot be read: {visible(str(error))}. Download the course again."
+        ) from None
+    # The names are names of files too, and a released course may be untrusted.
+    named = isinstance(names, list) and all(isinstance(name, str) and name.isidentifier() for name in names)
+    if not named or not isinstance(title, str):
+        raise UnknownExerciseError(
+            f"{path}: expected a `title`, and `exercises`, a list of names of functions and classes. "
+            f"Received: {visible(repr(settings))[:_LONGEST_TITLE]}."
+        )
     id = folder.name.partition("_")[0]
     found: list[Item] = []
-    for name in settings["exercises"]:
-        # A released course may be untrusted. No code in it is run, even if a record is missing there.
+    for name in names or ():
+        # No code in a released course is run, even if a record is missing there.
         released = folder.parent.name == RELEASED_FOLDER or (folder / f"{name}{RELEASED_SUFFIX}").is_file()
         found.append((ReleasedItem if released else Item)(id, name, folder))
-    return Assignment(id, settings["title"], folder, tuple(found))
+    return Assignment(id, visible(title).partition("\n")[0][:_LONGEST_TITLE], folder, tuple(found))

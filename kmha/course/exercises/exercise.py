@@ -33,6 +33,7 @@ Ask = Callable[[Any, Inputs], Any]
 # Function of the inputs, the result and the solution's result. It returns a sentence on what is wrong, or `None`.
 Judge = Callable[[Inputs, Any, Any], str | None]
 
+LIBRARIES = {"numpy": "NumPy", "keras": "Keras", "tensorflow": "TensorFlow", "matplotlib": "matplotlib"}
 LAYERS = (
     *("signature", "shape", "invariants", "values", "gradient", "edge", "unchanged", "unknown batch", "saving"),
     "named",

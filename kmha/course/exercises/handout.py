@@ -7,6 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from kmha import atomic_files
+from kmha.course.errors import CourseError
 from kmha.course.exercises import extras, notebooks
 from kmha.course.exercises.cells import syntax_tree
 from kmha.course.exercises.content import Assignment, Item
@@ -43,6 +44,10 @@ missing files and never overwrites one.
 """
 
 
+class OutsideError(CourseError, ValueError):
+    """A file of a learner's folder is outside of it."""
+
+
 def write_missing(root: Path, form: str, assignments: Sequence[Assignment]) -> list[Path]:
     """Write the files that a learner's folder lacks. Existing files are never overwritten.
 
@@ -53,17 +58,32 @@ def write_missing(root: Path, form: str, assignments: Sequence[Assignment]) -> l
 
     Returns:
         The files written, apart from the record of progress.
+
+    Raises:
+        OutsideError: A file would be outside of the folder, because a link leads there.
     """
     root.mkdir(parents=True, exist_ok=True)
     if not (root / STATE).exists():
+        check_inside(root, root / STATE)
         write_state(root / STATE, form)
     written = []
     for path, text in _contents(root, form, assignments):
         if not os.path.lexists(path):
             path.parent.mkdir(exist_ok=True)
+            check_inside(root, path)
             atomic_files.write_text(path, text())
             written.append(path)
     return written
+
+
+def check_inside(root: Path, path: Path) -> None:
+    """Check that a file to write is inside a learner's folder, which may come from someone who is not trusted.
+
+    Raises:
+        OutsideError: A link leads outside of the folder.
+    """
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise OutsideError(f"{path} is not written, because a link leads out of {root}. Remove the link.")
 
 
 def write_state(path: Path, form: str) -> None:
@@ -124,7 +144,8 @@ def _contents(root: Path, form: str, assignments: Sequence[Assignment]) -> Itera
         yield root / "README.md", partial(guide, places, form)
     for assignment in assignments:
         if form == NOTEBOOKS:
-            yield answer_path(root, form, assignment.items[0]), partial(_notebook, assignment)
+            for item in assignment.items[:1]:
+                yield answer_path(root, form, item), partial(_notebook, assignment)
             continue
         yield root / assignment.folder.name / "README.md", partial(getattr, assignment, "text")
         for item in assignment.items:

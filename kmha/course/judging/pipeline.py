@@ -3,13 +3,17 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from kmha.course.exercises.content import Item, ReleasedItem
+from kmha.course.errors import CourseError
+from kmha.course.exercises.content import Item, ReleasedItem, UnknownExerciseError
+from kmha.course.exercises.exercise import LIBRARIES
 from kmha.course.judging.explaining import explain
 from kmha.course.judging.kinds import kind_of_error
 from kmha.course.judging.marking import Grade, bounded, mark
-from kmha.course.judging.policy import LIBRARIES, violation
+from kmha.course.judging.policy import violation
 from kmha.course.judging.released import NO_CHECKS, ReleasedRunner
 from kmha.course.judging.running import Answer, Runner, needed_files
+from kmha.sandbox.errors import SandboxError, StoppedError
+from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import Sandbox, TaskResult
 from kmha.sandbox.worker import error_record
 
@@ -39,9 +43,22 @@ def judge(
 
     Raises:
         BrokenExerciseError: The exercise's own solution fails.
+        UnknownExerciseError: The record of a released exercise is damaged.
     """
-    runner = ReleasedRunner(item, sandbox) if isinstance(item, ReleasedItem) else Runner(item, sandbox, seed)
-    spec, answer = runner.spec, Answer(code, needed_files(item, files or {}), seconds)
+    answer = Answer(code, needed_files(item, files or {}), seconds)
+    if not isinstance(item, ReleasedItem):
+        return _judge(Runner(item, sandbox, seed), answer, explained, tell)
+    try:
+        return _judge(ReleasedRunner(item, sandbox), answer, explained, tell)
+    except (CourseError, SandboxError, StoppedError):
+        raise
+    except Exception as error:  # recorded results can be anything, and are trusted when results are compared with them
+        reason = f"{type(error).__name__}: {visible(str(error))[:200]}"
+        raise UnknownExerciseError(f"{item.id} cannot be checked: {reason}. Download the course again.") from error
+
+
+def _judge(runner: Runner, answer: Answer, explained: bool, tell: Callable[[str], None] | None) -> Grade:
+    item, spec, code = runner.item, runner.spec, answer.code
     reason = NO_CHECKS if item.released and not spec.checks else violation(code, spec)
     ran = TaskResult(error_record(reason), ()) if reason is not None else _run(runner, answer, tell)
     tell = tell or (lambda _: None)

@@ -7,9 +7,7 @@ import ast
 import sys
 
 from kmha.course.exercises import cells
-from kmha.course.exercises.exercise import Exercise
-
-LIBRARIES = {"numpy": "NumPy", "keras": "Keras", "tensorflow": "TensorFlow", "matplotlib": "matplotlib"}
+from kmha.course.exercises.exercise import LIBRARIES, Exercise
 
 
 def violation(code: str, spec: Exercise) -> str | None:

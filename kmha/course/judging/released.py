@@ -141,7 +141,8 @@ class ReleasedRunner(Runner):
         book = self.record.get("mistakes", {})
         of_bank = [None if call.function else result for call, result in zip(self.plan.calls, results, strict=True)]
         found = sealed.opened(book, results, expected, tolerances) or sealed.opened(book, of_bank, expected, tolerances)
-        return NamedMistake(**{name: visible(text) for name, text in found.items()}) if found else None
+        fields = [str((found or {}).get(name, "")) for name in ("id", "says", "source")]
+        return NamedMistake(*map(visible, fields)) if found else None
 
 
 def _same_or_undecided(tolerance: float, inputs: Inputs, result: Any, expected: Any) -> str | None:

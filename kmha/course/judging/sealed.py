@@ -13,6 +13,7 @@ projection that is close to the edge of its rounding interval is tried in the ne
 True
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -66,8 +67,9 @@ def opened(
     for key in itertools.islice(_keys(results, expected, tolerances), MAX_TRIES):
         if text := book.get(_name(key)):
             data = bytes.fromhex(text)
-            found = json.loads(bytes(a ^ b for a, b in zip(data, _stream(key, len(data)), strict=True)))
-            return dict(found)
+            with contextlib.suppress(ValueError):  # the book is damaged
+                found = json.loads(bytes(a ^ b for a, b in zip(data, _stream(key, len(data)), strict=True)))
+                return found if isinstance(found, dict) else None
     return None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from kmha import atomic_files
 from kmha.course.errors import CourseError
+from kmha.sandbox.results import visible
 
 
 class WorkspaceError(CourseError, ValueError):
@@ -87,8 +88,10 @@ class Progress:
     def _state(self) -> dict[str, Any]:
         try:
             state = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise self._unreadable(str(error)) from None
+        if self.path.is_symlink():  # what it leads to may be another file of the learner's
+            raise self._unreadable("it is a link")
         valid = isinstance(state, dict) and isinstance(state.get("said", []), list)
         if not valid or not isinstance(state.get("exercises", {}), dict):
             raise self._unreadable("its content is not what kmha wrote")
@@ -99,8 +102,9 @@ class Progress:
         found = {}
         for id, each in state.get("exercises", {}).items():
             known = {name: each[name] for name in fields if isinstance(each, dict) and name in each}
-            if not isinstance(each, dict) or any(type(value) is not fields[name] for name, value in known.items()):
-                raise self._unreadable(f"its entry for {id} is not what kmha wrote")
+            valid = isinstance(each, dict) and all(type(known[name]) is fields[name] for name in known)
+            if not valid or min(map(int, known.values()), default=0) < 0:
+                raise self._unreadable(f"its entry for {visible(id)} is not what kmha wrote")
             found[id] = Record(**known)
         return found
 

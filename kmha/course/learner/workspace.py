@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kmha import atomic_files
 from kmha.course.exercises import cells, handout, notebooks
-from kmha.course.exercises.content import Assignment, Item
+from kmha.course.exercises.content import Assignment, Item, around
 from kmha.course.exercises.handout import FILES, NOTEBOOKS, STATE
 from kmha.course.learner.progress import Progress, WorkspaceError
 
@@ -89,6 +89,7 @@ class Workspace:
             new = handout.starter_file(item) if self.form == FILES else cells.replace_cell(text, item.name, _cell(item))
         except ValueError as error:
             raise WorkspaceError(f"{path}: {error}") from None
+        handout.check_inside(self.root, path)
         copy = _copy(path)
         atomic_files.write_text(path, new)
         self.progress.update(item.id, points=0, passed=False)
@@ -118,10 +119,8 @@ def start(root: Path, assignments: Sequence[Assignment], form: str | None = None
 
 def find(place: Path) -> Workspace | None:
     """Return the learner's folder that contains a path, or `None`."""
-    for folder in (place, *place.parents):
-        if (folder / STATE).is_file():
-            return Workspace(folder, _form(Progress(folder / STATE)))
-    return None
+    found = next((path for path in around(place, STATE) if path.is_file()), None)
+    return None if found is None else Workspace(found.parent, _form(Progress(found)))
 
 
 def _form(progress: Progress) -> str:

@@ -93,7 +93,7 @@ def test_only_what_changed_is_graded_again(tmp_path, doubling, monkeypatch):
     assert judged == []
     changed = "def twice(array):\n    return array + array\n"
     (handed["raises"][0] / "a1_doubling" / "twice.py").write_text(changed)
-    (tmp_path / "results" / "broken.json").write_text("{")
+    (tmp_path / "results" / "broken.json").write_text("[" * 100_000)
     found = grade(handed, _run(tmp_path, doubling))
     assert sorted(judged) == sorted([changed, ANSWERS["broken"]])
     assert found["raises"]["exercises"]["a1.twice"]["points"] == 32

@@ -1,4 +1,5 @@
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,17 @@ def test_failing_solution_is_not_released(tmp_path, doubling, monkeypatch):
     with pytest.raises(BrokenExerciseError, match=message):
         release.release(tmp_path / "class", [doubling], seed=1)
     assert not list(tmp_path.iterdir())
+
+
+def test_exercise_that_needs_a_slower_one_is_released(tmp_path, doubling, monkeypatch):
+    def write(item, *arguments):
+        time.sleep(3 * (item.name == "twice"))  # `again` imports it
+        written(item, *arguments)
+
+    written = release.released.write
+    monkeypatch.setattr(release.released, "write", write)
+    release.release(tmp_path / "class", [doubling], seed=1, jobs=2, forms=["files"])
+    assert (tmp_path / "class" / "files" / "a1_doubling" / "again.py").is_file()
 
 
 def test_empty_checks_folder_is_ignored(tmp_path, monkeypatch):

@@ -314,6 +314,102 @@ def test_copies_in_a_download_of_canvas(tmp_path, doubling, copy):
     assert {student: len(paths) for student, paths in found.items()} == {"doejane_12": 3, "roejim_13": 1}
 
 
+def test_names_as_ruby_writes_them(tmp_path, doubling):
+    """Gradescope's list: escapes of YAML that JSON does not have, and names in several lines."""
+    written = {
+        r'"Jos\xE9 \"X\" \U0001F600 \\xE9 \u00f6 \e"': 'Jos\xe9 "X" \U0001f600 \\xE9 \xf6 \ufffd',
+        "A Long\n      Name": "A Long Name",
+        "|-\n      Multi\n      Line": "Multi Line",
+        '"not closed': '"not closed',
+        r'"\UFFFFFFFF \xg"': r"\UFFFFFFFF xg",
+    }
+    lines = [f"submission_{n}:\n  :submitters:\n  - :name: {name}\n    :sid: 7\n" for n, name in enumerate(written)]
+    files = {"submission_metadata.yml": "".join(lines)} | {
+        f"submission_{n}/twice.py": ANSWER for n in range(len(lines))
+    }
+    assert {*collect(_folder(tmp_path, files), [doubling]).students} == {*written.values()}
+
+
+def _students(path, names, *assignments):
+    found = collect(_folder(path, dict.fromkeys(names, ANSWER)), assignments).students
+    return {student: len(paths) for student, paths in found.items()}
+
+
+def test_anonymous_download_of_canvas(tmp_path, doubling):
+    """Each file became a student, with the points of one exercise."""
+    names = ["anon_yJgBk_5678_twice.py", "anon_yJgBk_5679_again.py", "anon_12345_5690_twice.py"]
+    names += ["LATE_anon_Zx9aQ_5680_twice.py", "LATE_anon_23456_5681_twice.py", "anon_zzzzz_text.html"]
+    students = dict.fromkeys(["anon_12345", "anon_Zx9aQ", "anon_23456", "anon_zzzzz"], 1)
+    assert _students(tmp_path, names, doubling) == {"anon_yJgBk": 2} | students
+    late = read("anon_Zx9aQ", tmp_path / names[3], [doubling])
+    assert (late.notes, *late.answers) == (("Canvas marks twice.py as late.",), "a1.twice")
+
+
+def test_link_that_was_handed_in(tmp_path, doubling):
+    names = ["doejane_12_link.html", "roejim_13_77_twice.py"]
+    assert _students(tmp_path, names, doubling) == {"doejane_12": 1, "roejim_13": 1}
+
+
+@pytest.mark.parametrize("late", ["", "_LATE"])
+def test_students_of_canvas_whose_names_end_with_numbers(tmp_path, doubling, late):
+    """Such a name took another student's hand-in apart."""
+    names = [f"evil_77{late}_500_902_twice.py", f"evil_77{late}_500_903_again.py"]
+    names += ["doejane_77_900_twice.py", "doejane_77_901_again.py"]
+    assert _students(tmp_path, names, doubling) == {"evil_77_500": 2, "doejane_77": 2}
+    found = read("evil_77_500", [tmp_path / name for name in names[:2]], [doubling])
+    assert [*found.answers] == ["a1.twice", "a1.again"]
+    assert len(found.notes) == 2 * bool(late)
+
+
+def test_students_of_canvas_with_similar_names(tmp_path, doubling):
+    names = [f"student_{number}_{10 + number}_{upload}{number}_{name}.py" for number in (1, 2, 3)
+             for upload, name in ((90, "twice"), (91, "again"))]  # fmt: skip
+    assert _students(tmp_path, names, doubling) == {"student_1_11": 2, "student_2_12": 2, "student_3_13": 2}
+
+
+def test_files_of_canvas_whose_names_have_numbers(tmp_path, doubling):
+    names = ["doejane_12_345_hw_1_2_twice.py", "doejane_12_346_hw_1_2_again.py", "roejim_13_347_hw_1_2_twice.py"]
+    assert _students(tmp_path, names, doubling) == {"doejane_12": 2, "roejim_13": 1}
+
+
+def test_single_names_that_only_look_like_those_of_canvas(tmp_path, doubling):
+    """The names of two of these students were nowhere."""
+    names = "hw_2024_11_anna_twice.py", "bob_twice.py", "hw_3_1_carl_twice.py"
+    assert {*_students(tmp_path, names, doubling)} == {"hw_2024_11_anna", "bob", "hw_3_1_carl"}
+
+
+def test_file_that_came_apart_from_a_download_of_canvas(tmp_path, doubling):
+    names = ["doejane_12_120_twice.py", "doejane_12_121_again.py", "bob_twice.py"]
+    assert _students(tmp_path, names, doubling) == {"doejane_12": 2, "bob": 1}
+
+
+def test_groups_of_moodle_without_a_number(tmp_path, doubling):
+    names = ["Default group_assignsubmission_file/twice.py", "Default group_assignsubmission_onlinetext/text.html"]
+    assert _students(tmp_path, names, doubling) == {"Default group": 2}
+
+
+@pytest.mark.parametrize("platform", ["moodle flat", "canvas", "loose"])
+def test_download_in_a_folder_of_its_own(tmp_path, doubling, platform):
+    """Systems unpack an archive into such a folder. It counted as one student."""
+    files = {f"CS101/{name}": text for name, text in DOWNLOADS[platform].items()}
+    files |= {name.replace("ane", "im").replace("1234", "5678").replace("77", "88"): ANSWER for name in files}
+    students = {*collect(_folder(tmp_path, files), [doubling]).students}
+    assert (
+        students
+        == {
+            "moodle flat": {"Jane Doe_1234", "Jim Doe_5678"},
+            "canvas": {"doejane_1234", "doejim_5678"},
+            "loose": {"CS101"},  # the folder of one student, whose files are named so
+        }[platform]
+    )
+
+
+def test_one_student_who_hands_in_files_of_a_download(tmp_path, doubling):
+    """Gradescope's autograder needs the name of the folder."""
+    files = {"submission/doejane_12_345_twice.py": ANSWER, "submission/doejane_12_346_again.py": ANSWER}
+    assert {*collect(_folder(tmp_path, files), [doubling]).students} == {"submission"}
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [

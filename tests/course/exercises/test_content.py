@@ -1,6 +1,10 @@
 import configparser
+import dataclasses
+import os
+import re
 import shutil
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -148,6 +152,66 @@ def test_code_in_a_released_course_is_not_run(tmp_path, monkeypatch):
             getattr(item, part)
 
 
+def _released(folder, toml):
+    (folder / ".checks" / "a1_x").mkdir(parents=True)
+    (folder / ".checks" / "a1_x" / "assignment.toml").write_text(toml)
+    return folder / ".checks"
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ('title = "T"\nexercises = ["f", "../../startup/00"]', "expected a `title`, and `exercises`, a list of names"),
+        ('title = "T"\nexercises = [3]', "expected a `title`"),
+        ('exercises = ["f"]', "expected a `title`"),
+        ('title = "T"', "expected a `title`"),
+        ("title =", "Download the course again"),
+        ("title = " + "[" * 5_000, "Download the course again"),
+    ],
+)
+def test_names_that_are_paths(tmp_path, toml, says):
+    """An untrusted course wrote a file of its choice outside of its folder."""
+    with pytest.raises(UnknownExerciseError, match=re.escape(says)):
+        assignments(_released(tmp_path, toml))
+
+
+def test_titles_and_folders_do_not_control_the_terminal(tmp_path):
+    kept = _released(tmp_path, 'title = "T \\u001b]0;x\\u0007\\nsecond line"\nexercises = ["f"]')
+    (kept / "a2\x1b[31m_y").mkdir()
+    (kept / "a2\x1b[31m_y" / "assignment.toml").write_text('title = "red"\nexercises = ["f"]')
+    assert [each.title for each in assignments(kept)] == [r"T \x1b]0;x\x07"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs users")
+def test_courses_of_other_users_do_not_count(tmp_path, monkeypatch):
+    """Anyone can put a course into /tmp: it counted for everybody who works below."""
+    kept = _released(tmp_path, 'title = "T"\nexercises = ["f"]')
+    (tmp_path / "mine" / "deeper").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "mine" / "deeper")
+    assert content.root() == kept
+    owners = {kept: 7001, tmp_path / "mine" / "deeper": 7002}
+    lstat, stat = Path.lstat, Path.stat
+
+    def owned(info, path):
+        return os.stat_result([*info[:4], owners.get(path, 7003), *info[5:]])
+
+    monkeypatch.setattr(os, "getuid", lambda: 7002)
+    monkeypatch.setattr(Path, "lstat", lambda path: owned(lstat(path), path))
+    monkeypatch.setattr(Path, "stat", lambda path, **options: owned(stat(path, **options), path))
+    assert [*content.around(Path.cwd(), ".checks")] == []
+    owners[kept] = 7002
+    assert [*content.around(Path.cwd(), ".checks")] == [kept]
+    owners[kept] = 0  # the administrator's
+    assert [*content.around(Path.cwd(), ".checks")] == [kept]
+
+
+def test_exercise_that_needs_itself(doubling, monkeypatch):
+    other = dataclasses.replace(doubling.items[1].spec, needs=("again",))
+    monkeypatch.setattr(Item, "spec", other)
+    with pytest.raises(UnknownExerciseError, match=r"a1\.again needs itself"):
+        _ = dataclasses.replace(doubling.items[1]).needs
+
+
 def test_two_courses_with_an_exercise_of_the_same_id(course, tmp_path):
     """Each has a module of its own, so that `inspect` and `pickle` find the right one."""
     shutil.copytree(course, tmp_path / "other")
@@ -160,11 +224,32 @@ def test_two_courses_with_an_exercise_of_the_same_id(course, tmp_path):
 def test_no_assignments_installed(tmp_path, monkeypatch):
     monkeypatch.setattr(content, "__file__", str(tmp_path / "a" / "b" / "c" / "content.py"))
     monkeypatch.setattr(content.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(content.metadata, "files", lambda name: None)
     with pytest.raises(UnknownExerciseError, match="Install kmha again"):
         content.installed()
     shared = tmp_path / "share" / "kmha" / "assignments"
     shared.mkdir(parents=True)
     assert content.installed() == shared
+
+
+def test_assignments_of_other_installations(tmp_path, monkeypatch):
+    """After `pip install --user`, no assignments were found."""
+    packages = tmp_path / "lib" / "python3" / "site-packages"
+    shared = tmp_path / "share" / "kmha" / "assignments"
+    for folder in (packages, shared / "a1_x"):
+        folder.mkdir(parents=True)
+    for path in (shared / "README.md", shared / "a1_x" / "README.md"):
+        path.touch()
+    listed = []
+    for path in (shared / "a1_x" / "README.md", shared / "README.md"):
+        listed.append(metadata.PackagePath("..", "..", "..", *path.relative_to(tmp_path).parts))
+        listed[-1].dist = metadata.PathDistribution(packages / "kmha.dist-info")
+    monkeypatch.setattr(content, "__file__", str(packages / "kmha" / "course" / "exercises" / "content.py"))
+    monkeypatch.setattr(content.metadata, "files", {"kmha": listed}.get)
+    assert content.installed() == shared
+    beside = packages / "share" / "kmha" / "assignments"
+    beside.mkdir(parents=True)  # pip install --target
+    assert content.installed() == beside
 
 
 def test_all_assignments_are_installed():

@@ -117,6 +117,24 @@ def test_a_tampered_file_does_not_control_the_terminal(tmp_path, items):
     assert all(text.isprintable() for text in texts)
 
 
+def _spoilt(items, tmp_path, **changes):
+    (tmp_path / f"twice{RELEASED_SUFFIX}").write_bytes(encode({**items[0].record, **changes}))
+    return ReleasedItem("a1", "twice", tmp_path)
+
+
+def test_tampered_results_give_an_error_in_one_line(tmp_path, items, sandbox):
+    expected = [10**30 for _ in items[0].record["expected"]]
+    with pytest.raises(UnknownExerciseError, match=r"a1\.twice cannot be checked: .*Download the course again"):
+        judge(_spoilt(items, tmp_path, expected=expected), _answer(3), sandbox, seed=9)
+
+
+@pytest.mark.parametrize("sealed", ["00", "7b7d" * 40])
+def test_tampered_mistakes_are_not_named(tmp_path, items, sandbox, sealed):
+    mistakes = dict.fromkeys(items[0].record["mistakes"], sealed)
+    found = judge(_spoilt(items, tmp_path, mistakes=mistakes), _answer(3), sandbox, seed=9).mistake
+    assert found.id == "result-scaled"  # a kind of mistake, which needs no record
+
+
 def test_a_file_of_another_version(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(content, "RELEASED_VERSION", 2)
     with pytest.raises(UnknownExerciseError, match="another version of kmha"):

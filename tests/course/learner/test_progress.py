@@ -54,10 +54,23 @@ def test_unknown_fields_are_ignored(progress):
         '{"exercises": {"a1.f": {"passed": 1}}}',
         '{"exercises": {"a1.f": {"points": true}}}',
         '{"said": "one"}',
+        "[" * 100_000,
+        '{"exercises": {"a1.f": {"hints": -7}}}',
+        '{"exercises": {"a1.f": {}, "\\u001b[31mred": 3}}',
     ],
 )
 def test_unreadable_file_is_not_overwritten(progress, text):
     progress.path.write_text(text, encoding="latin-1")
-    with pytest.raises(WorkspaceError, match=f"{re.escape(str(progress.path))} cannot be read: .* Rename it"):
+    with pytest.raises(WorkspaceError, match=f"{re.escape(str(progress.path))} cannot be read: .* Rename it") as raised:
         progress.add_attempt("a1.f", 3, False)
+    assert str(raised.value).isprintable()
     assert progress.path.read_text(encoding="latin-1") == text
+
+
+def test_link_is_not_followed(progress, tmp_path):
+    progress.path.rename(tmp_path / "settings.json")
+    progress.path.symlink_to(tmp_path / "settings.json")
+    before = (tmp_path / "settings.json").read_text()
+    with pytest.raises(WorkspaceError, match="it is a link"):
+        progress.add_attempt("a1.f", 3, False)
+    assert (tmp_path / "settings.json").read_text() == before

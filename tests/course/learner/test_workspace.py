@@ -3,6 +3,7 @@ import os
 
 import pytest
 
+from kmha.course.exercises import handout
 from kmha.course.exercises.content import assignments
 from kmha.course.exercises.handout import FILES, NOTEBOOKS, STATE, starter_file
 from kmha.course.learner import workspace
@@ -63,6 +64,31 @@ def test_dangling_link_is_kept(course, doubling, tmp_path):
     _, added = workspace.start(tmp_path / "mine", assignments(course))
     assert link not in added
     assert os.readlink(link) == "nowhere"
+
+
+@pytest.mark.parametrize("linked", ["a1_doubling", ".kmha-course.json"])
+def test_start_does_not_follow_links_out_of_the_folder(course, doubling, tmp_path, linked):
+    """A folder that was unpacked may contain links."""
+    (tmp_path / "class").mkdir()
+    outside = tmp_path / "outside"
+    if linked == "a1_doubling":
+        outside.mkdir()
+    (tmp_path / "class" / linked).symlink_to(outside)
+    with pytest.raises(handout.OutsideError, match="a link leads out of"):
+        workspace.start(tmp_path / "class", [doubling])
+    assert not outside.exists() or not list(outside.iterdir())
+
+
+def test_reset_does_not_follow_links_out_of_the_folder(doubling, files, tmp_path):
+    item = doubling.items[0]
+    outside = tmp_path / "profile.py"
+    outside.write_text("mine")
+    files.path(item).unlink()
+    files.path(item).symlink_to(outside)
+    with pytest.raises(handout.OutsideError, match="Remove the link"):
+        files.reset(item)
+    assert outside.read_text() == "mine"
+    assert not list(outside.parent.glob("*.bak-*"))
 
 
 def test_start_keeps_other_files(course, tmp_path):
