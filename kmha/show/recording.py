@@ -234,25 +234,6 @@ class _Recorder:
                 return
         take(*map(ops.convert_to_numpy, values))
 
-
-@contextlib.contextmanager
-def _recording_inputs(
-    name: str, layer: Any, inputs: dict[str, list[np.ndarray]], recorder: _Recorder
-) -> Iterator[None]:
-    """Let the layer hand its inputs and its mask to the recorder."""
-
-    def keep(*arrays: np.ndarray) -> None:
-        if recorder.open:
-            inputs[name] = [*map(np.array, arrays)]
-
-    def take(*tensors: Any) -> None:
-        if recorder.wants():
-            recorder.hand(keep, [*tensors])
-
-    call, compute = calculation.recorded(layer, layer._compute_attention, take)
-    with _attribute(layer, "call", call), _attribute(layer, "_compute_attention", compute):
-        yield
-
     def choose(self, calls: list[np.ndarray], rows: np.ndarray, keys: int) -> None:
         """Replace the last calls, which are the steps of a search, by one call with the sequences that it chose.
 
@@ -273,6 +254,25 @@ def _recording_inputs(
         calls[-steps:] = [np.concatenate(parts, axis=-2)]
         order = self.order[id(calls)]
         order[-steps:] = order[-1:]
+
+
+@contextlib.contextmanager
+def _recording_inputs(
+    name: str, layer: Any, inputs: dict[str, list[np.ndarray]], recorder: _Recorder
+) -> Iterator[None]:
+    """Let the layer hand its inputs and its mask to the recorder."""
+
+    def keep(*arrays: np.ndarray) -> None:
+        if recorder.open:
+            inputs[name] = [*map(np.array, arrays)]
+
+    def take(*tensors: Any) -> None:
+        if recorder.wants():
+            recorder.hand(keep, [*tensors])
+
+    call, compute = calculation.recorded(layer, layer._compute_attention, take)
+    with _attribute(layer, "call", call), _attribute(layer, "_compute_attention", compute):
+        yield
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kmha.show import layout
+from kmha.show import calculation, layout
 from kmha.show.pictures import drawing_module
 from kmha.show.scores import COLOURS, as_array
 from kmha.show.tokens import Labels, cut, shorten
@@ -148,49 +148,33 @@ def _arrays(
     heads = layer.num_heads
     if isinstance(head, bool) or not isinstance(head, int | np.integer) or not -heads <= head < heads:
         raise ValueError(f"steps: expected a head from 0 to {heads - 1}, as H is {heads}. Received: {head!r}.")
-    q, k, v = (
-        _numpy(dense(ops.cast(x, layer.compute_dtype)))[0].transpose(1, 0, 2)  # (H, T, O)
-        for dense, x in ((layer.query_dense, query), (layer.key_dense, key), (layer.value_dense, value))
-    )
-    logits = q @ np.swapaxes(k, -1, -2)
-    scaled = logits / np.sqrt(q.shape[-1])
-    seen = np.ones(scaled.shape, bool)
-    structured = masks.structured(q.shape[1], k.shape[1], causal, getattr(layer, "_sliding_window", None))
-    for one in (structured, mask):
-        if one is not None:
-            seen &= ops.convert_to_numpy(one).astype(bool).reshape((-1, *np.shape(one)[-2:]))
-    masked = np.where(seen, scaled, -np.inf)
-    scores = _softmax(masked)
-    mixed = scores @ v
-
-    def merged(mixed: np.ndarray) -> np.ndarray:
-        return _numpy(layer.output_dense(ops.cast(mixed.transpose(1, 0, 2)[None], layer.compute_dtype)))[0]
-
-    output = merged(mixed)
+    structured = masks.structured(query.shape[1], key.shape[1], causal, getattr(layer, "_sliding_window", None))
+    both = masks.combine(mask, structured)
+    found = calculation.of(layer, query, key, value, None if both is None else ops.convert_to_numpy(both))
+    output = found.output[0]
     if not tolerance.is_close(output, expected[0], layer.compute_dtype):
         raise ValueError(
             f"steps: {layer.name!r} ({type(layer).__name__}) computes other steps than softmax(Q · Kᵀ / √O) · V. Its "
             f"output differs by up to {np.abs(output - expected[0]).max():.3g}. Expected a layer without a gate or "
             "methods of its own, and inputs that carry no mask. Give padding as attention_mask."
         )
-    of_head = np.zeros_like(mixed)
-    of_head[head] = mixed[head]
-    names = "Q", "K", "V", "logits", "scaled logits", "masked logits", "scores", "mixed values"
-    by_head = (q, k, v, logits, scaled, masked, scores, mixed)
-    found = {name: x[head] for name, x in zip(names, by_head, strict=True)}
-    part = merged(of_head) - merged(np.zeros_like(mixed))
-    return {"query": query[0], "key": key[0], "value": value[0], **found, "part": part, "output": output}
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    """Return the softmax along the last axis. A row that has only minus infinity becomes zeros.
-
-    >>> print(_softmax(np.array([[0.0, -np.inf, 0.0], [-np.inf, -np.inf, -np.inf]])))
-    [[0.5 0.  0.5]
-     [0.  0.  0. ]]
-    """
-    powers = np.exp(logits - logits.max(-1, keepdims=True, initial=np.finfo("float64").min))
-    return powers / np.where(np.isneginf(logits).all(-1), 1.0, powers.sum(-1))[..., None]
+    q, k, v = (found.projected(name)[0, :, head] for name in ("query", "key", "value"))
+    scaled = found.logits[0, head]
+    return {
+        "query": query[0],
+        "key": key[0],
+        "value": value[0],
+        "Q": q,
+        "K": k,
+        "V": v,
+        "logits": q @ k.T,
+        "scaled logits": scaled,
+        "masked logits": scaled if found.mask is None else np.where(found.mask[0, head], scaled, -np.inf),
+        "scores": found.scores[0, head],
+        "mixed values": found.mixed[0, :, head],
+        "part": found.parts[0, head],
+        "output": output,
+    }
 
 
 def _lines(
