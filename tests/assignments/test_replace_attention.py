@@ -3,7 +3,7 @@ import pytest
 
 from kmha.course.exercises import content
 from kmha.course.judging.pipeline import judge
-from kmha.course.judging.running import Runner
+from kmha.course.judging.running import Runner, needed_solutions
 from kmha.sandbox.sandbox import Call, Sandbox
 
 HIDDEN = {
@@ -77,14 +77,63 @@ def test_the_built_in_under_another_name_earns_nothing(id):
     assert "NameError" in grade.outcomes[2].problem
 
 
+# The layer computes by itself, but its projections and weights are those of the built-in class.
+INHERITS = """
+import keras
+from keras import ops
+
+class OwnAttention(keras.layers.MultiHeadAttention):
+    def _compute_attention(self, query, key, value, attention_mask=None, *more, **others):
+        logits = ops.einsum("BTHO,BSHO->BHTS", query / self.key_dim**0.5, key)
+        if attention_mask is not None:
+            logits = ops.where(ops.expand_dims(attention_mask, 1), logits, -1e30)
+        return ops.einsum("BHTS,BSHO->BTHO", ops.softmax(logits, axis=-1), value), None
+
+def replace_attention(model):
+    def clone(layer):
+        own = OwnAttention if isinstance(layer, keras.layers.MultiHeadAttention) else layer.__class__
+        return own.from_config(layer.get_config())
+
+    copy = keras.models.clone_model(model, clone_function=clone)
+    copy.set_weights(model.get_weights())
+    return copy
+"""
+NO_MODEL = """
+class Copy:
+    def __init__(self, copy):
+        self.layers, self.weights = copy.layers, copy.weights
+        self.predict_on_batch = copy.predict_on_batch
+
+made = replace_attention
+
+def replace_attention(model):
+    return Copy(made(model))
+"""
+
+
+@pytest.mark.parametrize("id", ["inherits", "renames", "no model"])
+def test_copies_that_only_look_right(id):
+    (item,) = content.find("a9.replace_attention", content.installed())
+    code = item.master.solution + NO_MODEL if id == "no model" else INHERITS
+    if id == "renames":
+        code = code.replace(
+            "    return copy\n", "    keras.layers.MultiHeadAttention = type('Other', (), {})\n    return copy\n"
+        )
+    with Sandbox(item.spec.uses) as sandbox:
+        grade = judge(item, code, sandbox, seed=1, files=needed_solutions(item), explained=False)
+    problem = "OwnAttention with MultiHeadAttention" if id != "no model" else "you do not return a new Keras model."
+    assert problem in grade.outcomes[1].problem
+    assert grade.points <= 9
+
+
 def test_the_trained_model_gives_the_numbers_that_are_expected():
     """No answer's process computes with the built-in attention, so this test does."""
     (item,) = content.find("a9.replace_attention", content.installed())
     with Sandbox(item.spec.uses) as sandbox:
         runner = Runner(item, sandbox, 1)
-        index = next(index for index, call in enumerate(runner.plan.calls) if call.inputs)
+        index = next(index for index, call in enumerate(runner.plan.calls) if call.inputs.get("last") == "logits")
         call, expected = runner.plan.calls[index], runner.expected()[index].value
-        source = call.function.replace("copy is model", "False")
+        source = call.function.replace("copy is not model", "True")
         code = "def replace_attention(model):\n    return model\n"
         ran = sandbox.run("replace_attention", code, [Call(call.inputs, source)], seconds=30)
     np.testing.assert_allclose(ran.results[0].value["logits"], expected["logits"], rtol=0, atol=1e-4)

@@ -76,12 +76,13 @@ def changes(weights, query, value, mask, row):
 
     def one_number(mixed, done):
         mixed = mixed.copy()
-        mixed[row, 0, 0, 0] += 3e-4 * np.abs(mixed).max()
+        mixed[row, 0, 0, 0] += 1.2e-4 * np.abs(mixed).max()
         return mixed
 
     return {
         "the right layer": ("", None),
         "the right layer, with rounding": ("query", lambda query, done: query * (1 + 2e-6)),
+        "the right layer, just within the limit": ("output", lambda output, done: output * (1 + 8e-5)),
         "a bias forgotten": ("query", lambda query, done: query - biases["query"]),
         "another bias for the key": ("key", lambda key, done: key + biases["query"]),
         "a kernel of another role": (
@@ -109,8 +110,11 @@ def changes(weights, query, value, mask, row):
     }
 
 
-def draw_suspects(rng, wanted=None):
-    """Draw words and what is written, as the trained model embeds them, and suspects in any order."""
+def draw_suspects(rng, wanted=None, large=0.0):
+    """Draw words and what is written, as the trained model embeds them, and suspects in any order.
+
+    Some logits are about as large as `large`.
+    """
     batch, rows = sizes(rng, 2, least=2, most=6)
     source, target = rng.integers(2, 13, (batch, 7)), rng.integers(2, 13, (batch, rows))
     shown = np.arange(7) >= rng.integers(1, 5, (batch, 1))
@@ -120,8 +124,13 @@ def draw_suspects(rng, wanted=None):
     weights = trained_weights()
     # The same layer, with other units for its values: no difference is small or large by itself.
     unit = float(rng.choice([1e-3, 1.0, 1e3]))
+    weights["output_bias"] = weights["output_bias"] - 100  # all outputs are negative
     for name in ("value_kernel", "value_bias", "output_bias"):
         weights[name] = weights[name] * unit
+    if large:  # the same for all keys, so that the scores stay what they are
+        first = np.einsum("I,HIO->HO", query[0, 0], weights["query_kernel"]) + weights["query_bias"]
+        scale = np.sqrt(first.shape[-1]) / np.sum(first**2, axis=-1, keepdims=True)
+        weights["key_bias"] = weights["key_bias"] + large * scale * first
     inputs = {"weights": weights, "query": query, "value": value, "mask": shown[:, None]}
     found = changes(*inputs.values(), row=int(rng.integers(batch)))
     names = [name for name in found if wanted is None or name in wanted]
@@ -134,7 +143,8 @@ def draw(rng):
 
 
 def draw_right(rng):
-    return draw_suspects(rng, ("the right layer", "the right layer, with rounding"))
+    names = ("the right layer", "the right layer, with rounding", "the right layer, just within the limit")
+    return draw_suspects(rng, names, large=2_000.0)
 
 
 def draw_treacherous(rng):
@@ -216,6 +226,22 @@ EXERCISE = Exercise(
             "sign-of-difference",
             "You do not see numbers that are too small: take the absolute value of the difference.",
             {CLOSE: "if not np.all(steps[name] - array <= 1e-4 * np.abs(array).max()):"},
+        ),
+        Wrong(
+            "largest-without-sign",
+            "You compare with the largest number, and all numbers of an array can be negative. Take absolute values there "
+            "too.",
+            {CLOSE: CLOSE.replace("np.abs(array).max()", "array.max()")},
+        ),
+        Wrong(
+            "softmax-overflow",
+            "Your softmax overflows for large logits, so you suspect a right layer. Subtract the largest logit first.",
+            {"masked - masked.max(axis=-1, keepdims=True)": "masked"},
+        ),
+        Wrong(
+            "tolerance-too-narrow",
+            "You allow too little: differences up to 1/10,000 of the largest number are no mistakes here.",
+            {CLOSE: CLOSE.replace("1e-4", "1e-5")},
         ),
         Wrong(
             "no-tolerance",

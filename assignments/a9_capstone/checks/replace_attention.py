@@ -16,6 +16,7 @@ PAIRS = "for old, new in zip(model.layers, copy.layers, strict=True):"
 TAKEN = "            take_weights(old, new)\n"
 SET = "            new.set_weights(old.get_weights())\n"
 
+OLD, NEW = ("self_attention", "cross_attention"), ("reads", "looks_back")
 TRAINED = {
     name: np.frombuffer(base64.b64decode(each["float16"]), "float16").reshape(each["shape"]).astype("float32")
     for name, each in json.loads(Path(__file__).with_name("trained.json").read_text(encoding="utf-8")).items()
@@ -30,16 +31,36 @@ def draw(rng):
         word = rng.integers(2, 13, rng.integers(3, 8))
         source[row, 7 - len(word) :] = word
         target[row, 0], target[row, 1 : len(word)] = 1, word[:0:-1]
-    return {"weights": TRAINED, "source": source, "target": target}
+    attention = [["self_attention", 2, 4], ["cross_attention", 3, 5]]
+    return {"weights": TRAINED, "source": source, "target": target, "attention": attention, "last": "logits"}
+
+
+def draw_other(rng):
+    """Draw a model of random weights, whose attention layers have other names, numbers of heads and head sizes."""
+    first, second, *numbers = sizes(rng, 4)
+    names = [str(name) for name in rng.permutation(NEW)]
+    new = dict(zip(OLD, zip(names, (first, second), numbers, strict=True), strict=True))
+    weights = {}
+    for path, array in TRAINED.items():
+        layer, _, rest = path.partition("/")
+        shape, name = array.shape, "no_attention" if layer == "logits" else layer
+        if layer in new:
+            name, heads, size = new[layer]
+            old = TRAINED[f"{layer}/query/bias"].shape
+            shape = [{old[0]: heads, old[1]: size}.get(each, each) for each in shape]
+        weights[f"{name}/{rest}"] = 0.5 * rng.normal(size=shape)
+    return {**draw(rng), "weights": weights, "attention": [list(each) for each in new.values()], "last": "no_attention"}
 
 
 def replaced(answer, inputs):
-    """Return the logits of the copy, its layers, and the model's weights afterwards.
+    """Return the logits of the copy, its layers, and the model's weights after a change of the copy.
 
     Only the copy computes logits: the built-in attention does not work here, so no answer can pass off its numbers.
     """
     import keras
-    from keras import layers, ops
+    from keras import Model, layers, ops
+
+    builtin = layers.MultiHeadAttention  # an answer can give this name to another class
 
     def embedded(ids, name):
         positions = ops.cumsum(ops.ones_like(ids), axis=1) - 1
@@ -49,39 +70,49 @@ def replaced(answer, inputs):
     source, target = keras.Input((7,), dtype="int32"), keras.Input((7,), dtype="int32")
     memory, x = embedded(source, "source"), embedded(target, "target")
     mask = ops.expand_dims(ops.not_equal(source, 0), 1)
-    written = layers.MultiHeadAttention(2, 4, name="self_attention")(x, x, use_causal_mask=True)
-    x = layers.LayerNormalization(name="first_norm")(x + written)
-    read = layers.MultiHeadAttention(3, 5, name="cross_attention")(x, memory, attention_mask=mask)
-    x = layers.LayerNormalization(name="second_norm")(x + read)
-    model = keras.Model([source, target], layers.Dense(13, name="logits")(x))
+    own, cross = (builtin(heads, size, name=name) for name, heads, size in inputs["attention"])
+    x = layers.LayerNormalization(name="first_norm")(x + own(x, x, use_causal_mask=True))
+    x = layers.LayerNormalization(name="second_norm")(x + cross(x, memory, attention_mask=mask))
+    model = Model([source, target], layers.Dense(13, name=inputs["last"])(x))
     for weight in model.weights:
         weight.assign(inputs["weights"][weight.path])
     keras.utils.set_random_seed(1)  # a copy's weights are random until they are taken over
+    before = model.get_config()
     copy = answer.replace_attention(model)
+    new = isinstance(copy, Model) and copy is not model
     kinds = {}
-    for layer in copy.layers:
-        builtin = any(isinstance(part, layers.MultiHeadAttention) for part in layer._flatten_layers())
-        if builtin or layer.name.endswith("attention"):
-            kinds[layer.name] = type(layer).__name__ + (" with MultiHeadAttention" if builtin else "")
+    for layer in copy.layers if new else ():
+        if layer.weights:  # other layers have names that Keras made up
+            inside = any(isinstance(part, builtin) for part in layer._flatten_layers())
+            kinds[layer.name] = type(layer).__name__ + (" with MultiHeadAttention" if inside else "")
+    logits = copy.predict_on_batch([inputs["source"], inputs["target"]]) if new else None
+    for weight in copy.weights if new else ():
+        weight.assign(weight + 1)  # what the copy shares with the model changes there too
     return {
-        "logits": None if copy is model else copy.predict_on_batch([inputs["source"], inputs["target"]]),
-        "new": copy is not model,
-        "attention": [f"{name}: {kinds[name]}" for name in sorted(kinds)],
+        "logits": logits,
+        "new": new,
+        "layers": [f"{name}: {kinds[name]}" for name in sorted(kinds)],
         "afterwards": {weight.path: np.asarray(weight) for weight in model.weights},
+        "same": model.get_config() == before,
     }
+
+
+NOT_NEW = "you do not return a new Keras model."
 
 
 def judge_layers(inputs, result, expected):
     if not result["new"]:
-        return "you return the model that you were given."
-    if result["attention"] == expected["attention"]:
+        return NOT_NEW
+    if result["layers"] == expected["layers"]:
         return None
-    return f"the copy has these attention layers: {', '.join(result['attention']) or 'none of the old names'}."
+    different = [each for each in result["layers"] if each not in expected["layers"]]
+    missing = [each for each in expected["layers"] if each not in result["layers"]]
+    return f"the copy has {', '.join(different) or 'nothing'} where {', '.join(missing) or 'nothing'} is expected."
 
 
 def judge_logits(inputs, result, expected):
     if not result["new"]:
-        return "you return the model that you were given."
+        return NOT_NEW
     logits, trained = result["logits"], expected["logits"]
     if logits.shape != trained.shape:
         return f"the copy's logits have the shape {logits.shape}, expected {trained.shape}."
@@ -101,9 +132,9 @@ def judge_logits(inputs, result, expected):
 
 
 def judge_afterwards(inputs, result, expected):
-    if same(result["afterwards"], inputs["weights"]):
-        return None
-    return "your code has changed the weights of the given model."
+    if not same(result["afterwards"], inputs["weights"]):
+        return "the weights of the given model change: your code changes them, or the copy shares them."
+    return None if result["same"] else "your code has changed the layers of the given model."
 
 
 EXERCISE = Exercise(
@@ -124,7 +155,15 @@ EXERCISE = Exercise(
     seconds=30.0,
     checks=(
         Check("signature", "it has the arguments of the starter", 1),
-        Check("named", "every attention layer is yours, and has its old name", 3, draw, replaced, judge_layers, 1),
+        Check(
+            "named",
+            "in a model of other sizes, every attention layer is yours, with its old name",
+            3,
+            draw_other,
+            replaced,
+            judge_layers,
+            1,
+        ),
         Check("values", "the copy gives the trained model's logits", 6, draw, replaced, judge_logits, 1),
         Check("named", "the given model has not changed", 2, draw, replaced, judge_afterwards, 1),
     ),
@@ -184,6 +223,22 @@ EXERCISE = Exercise(
             "model-returned",
             "You returned the given model instead of the copy.",
             {"    return copy\n": "    return model\n"},
+        ),
+        Wrong(
+            "others-shared",
+            "Your copy shares the other layers with the given model: whoever trains the copy changes the model too. Make "
+            "them anew from their configuration.",
+            {OTHERS: "        return layer\n", SET: "            pass\n"},
+        ),
+        Wrong(
+            "sizes-by-hand",
+            "You wrote down the numbers of heads and the head sizes of one model. Ask each layer for its own.",
+            {MADE: 'return OwnAttention(*((2, 4) if layer.name == "self_attention" else (3, 5)), name=layer.name)'},
+        ),
+        Wrong(
+            "told-by-name",
+            "You tell attention layers by their names. Another model calls them differently, and other layers so.",
+            {TEST: 'if "attention" in layer.name:'},
         ),
         Wrong(
             "weights-taken-at-once",
