@@ -1,3 +1,4 @@
+import contextlib
 import subprocess
 import sys
 
@@ -65,6 +66,25 @@ def test_the_dtype_does_not_tell_which_are_right():
     assert len(often) > 1
     for dtypes in often:
         assert 0.25 < dtypes.count("float32") / len(dtypes) < 0.75
+
+
+def test_simple_questions_leave_many_that_occur_often():
+    """The sum of the rows and one ratio of scores told which of five results is right, 88 times in 100."""
+    checks = sys.modules[_item().spec.checks[0].draw.__module__]
+    passing = [id for id in checks.decoys() if checks.simplest_questions(id) == checks.simplest_questions()]
+    assert (len({*checks.decoys()}), len(passing)) == (12, 8)
+    behind = [id for id, _ in checks._implementations()]
+    assert {behind.count(id) for id in (*checks.decoys(), None)} == {24}
+
+
+def test_numbers_of_an_answer_give_no_warnings():
+    """The teacher saw them. Here, they would be errors."""
+    spec = _item().spec
+    query, key, value = np.ones((3, 2, 3, 4, 5)) * [[[[[0.1]]]], [[[[np.inf]]]], [[[[1e308]]]]]
+    for token in spec.checks[0].draw(np.random.default_rng(3))["tokens"]:
+        with contextlib.suppress(ImpossibleError):
+            spec.serve(token, query, query, value)
+            spec.serve(token, query, key, value, np.tri(4, dtype=bool) & np.ones((2, 1, 1), bool))
 
 
 def test_text_is_refused_before_it_becomes_an_array(monkeypatch):

@@ -2,7 +2,8 @@
 
 The implementations run outside the sandbox, and right ones are among them. The sandbox sees only tokens, which reveal
 nothing: they come from a secret key, and their order does too. Some wrong implementations occur as often as the right
-one, so an answer that only counts equal results cannot tell which is right.
+one, and answer the simplest questions as the right one does. So an answer that counts equal results cannot tell which
+is right, unless it asks what a good test asks.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from kmha.verify.chains import ImpossibleError, Trial, run
 from kmha.verify.mistakes import BANK
 
 RIGHT = 24  # right implementations among the wrong ones
-DECOYS = 4  # mistakes that occur as often as the right implementation
+DECOYS = 12  # mistakes that occur as often as the right implementation
 SHARES = (0.25, 0.5, 0.75, 0.99)
 MOST, LARGEST = 20_000, 100_000  # elements of an argument, and of any product of the arguments
 
@@ -56,6 +57,38 @@ def mistakes():
     return tuple(found)
 
 
+def simplest_questions(mistake=None):
+    """Return how many of the simplest questions about a result an implementation answers as the right one does."""
+    rng = np.random.default_rng(3)
+    query, key, value = (2 * rng.normal(size=(3, 2, length, 7)) for length in (4, 5, 5))
+    mask = rng.random((3, 4, 5)) < 0.6
+    mask[:, 0], mask[1, 2] = True, False
+    try:
+        output, scores = _results(query, key, value, mistake=mistake)
+        masked, seen = _results(query, key, value, mask, mistake)
+    except ImpossibleError:
+        return 0
+    if np.shape(scores) != (3, 2, 4, 5) or np.shape(seen) != (3, 2, 4, 5):
+        return 0
+    ratio = query[0, 0, 0] @ (key[0, 0, 0] - key[0, 0, 1]) / np.sqrt(7)
+    with np.errstate(all="ignore"):  # some mistakes give NaN
+        answers = (
+            np.allclose(scores.sum(-1), 1),
+            same(output, scores @ value, 1e-5) and same(masked, seen @ value, 1e-5),
+            not seen[np.broadcast_to(~mask[:, None], seen.shape)].any(),
+            np.allclose(scores[0, 0, 0, 0], scores[0, 0, 0, 1] * np.exp(ratio), rtol=1e-3, atol=0),
+        )
+    return answers.index(False) if False in answers else len(answers)
+
+
+@cache
+def decoys():
+    """Return the mistakes that answer the simplest questions best, and in secret order those that do as well."""
+    secret = random.Random(_KEY)
+    found = secret.sample(mistakes(), len(mistakes()))
+    return sorted(found, key=simplest_questions, reverse=True)[:DECOYS]
+
+
 _KEY = secrets.token_bytes(32)
 _behind = {}  # what a token stands for: a mistake, or `None` if the implementation is right, and whether it is float32
 
@@ -64,7 +97,7 @@ _behind = {}  # what a token stands for: a mistake, or `None` if the implementat
 def _implementations():
     """Return what the tokens stand for."""
     secret = random.Random(_KEY)
-    wrong = [*mistakes()] + [id for id in secret.sample(mistakes(), DECOYS) for _ in range(RIGHT - 1)]
+    wrong = [*mistakes()] + [id for id in decoys() for _ in range(RIGHT - 1)]
     # Half of each group is in float32: otherwise the dtype would tell which are right.
     single = {id: itertools.cycle(secret.sample([True, False], 2)) for id in (*mistakes(), None)}
     return [(id, next(single[id])) for id in (*wrong, *[None] * RIGHT)]
@@ -115,9 +148,10 @@ def serve(name, query, key, value, mask=None):
     """Return an implementation's results, in float32 for every other one."""
     id, single = _behind[name]
     _check_sizes(query, key, value, mask)
-    output, scores = _results(query, key, value, None if mask is None else np.asarray(mask, bool), id)
-    if single:
-        return np.asarray(output, np.float32), np.asarray(scores, np.float32)
+    with np.errstate(all="ignore"):  # warnings about an answer's numbers would be printed outside the sandbox
+        output, scores = _results(query, key, value, None if mask is None else np.asarray(mask, bool), id)
+        if single:
+            return np.asarray(output, np.float32), np.asarray(scores, np.float32)
     return output, scores
 
 
@@ -259,6 +293,6 @@ EXERCISE = Exercise(
             {SCORES: SCORES.replace("1e-5", "1e-13, rtol=0"), OUTPUT: OUTPUT.replace("1e-5", "1e-13, rtol=0")},
         ),
     ),
-    seconds=30.0,
+    seconds=60.0,
     serve=serve,
 )

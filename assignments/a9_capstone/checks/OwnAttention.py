@@ -47,7 +47,10 @@ def draw_padding(rng):
     found = draw(rng)
     batch, _, columns = found["attention_mask"].shape
     hidden = rng.integers(min(1, columns - 1), columns, size=(batch, 1, 1))
-    return {**found, "key": None, "attention_mask": np.arange(columns) >= hidden}
+    mask = np.arange(columns) >= hidden
+    # Some hidden logits are larger than all visible ones by hundreds: a mask of -50 does not hide them.
+    value = found["value"] * np.where(mask, 1, 60).swapaxes(1, 2)
+    return {**found, "value": value, "key": None, "attention_mask": mask}
 
 
 def draw_causal(rng):
@@ -84,10 +87,12 @@ def called(answer, inputs):
     layer = answer.OwnAttention(heads, size)
     names = [name for name in ("query", "value", "key") if inputs[name] is not None]
     layer.build(*(inputs[name].shape for name in names))
+    kernels = [getattr(layer, f"{role}_kernel") for role in ("query", "key", "value", "output")]
+    begins = all(np.any(np.asarray(kernel)) for kernel in kernels)
     worker_api.set_weights(layer, inputs["weights"])
     given = worker_api.tensors({name: inputs[name] for name in names}, "float64")
     masks = {name: inputs[name] for name in ("attention_mask", "use_causal_mask")}
-    return [layer(**given, **masks), len(layer.trainable_weights)]
+    return {"output": layer(**given, **masks), "weights": len(layer.trainable_weights), "kernels not zero": begins}
 
 
 def in_a_model(answer, inputs):
@@ -97,10 +102,10 @@ def in_a_model(answer, inputs):
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["weights"]["query_kernel"].shape
     query, value = (keras.Input((None, inputs[name].shape[-1])) for name in ("query", "value"))
-    layer = answer.OwnAttention(heads, size, name="own")
+    layer = answer.OwnAttention(heads, size, name="own", trainable=False)
     model = keras.Model([query, value], layer(query, value, use_causal_mask=True))
     worker_api.set_weights(layer, inputs["weights"])
-    return model([inputs["query"], inputs["value"]])
+    return {"output": model([inputs["query"], inputs["value"]]), "trainable weights": len(model.trainable_weights)}
 
 
 EXERCISE = Exercise(
@@ -193,6 +198,27 @@ EXERCISE = Exercise(
             "You multiplied the logits by the mask. A hidden position then has the logit 0, which is still a weight after "
             "the softmax.",
             {MASKED: "            logits = logits * ops.cast(mask, logits.dtype)\n"},
+        ),
+        Wrong(
+            "mask-too-weak",
+            "Your mask subtracts too little: a hidden logit can be larger than the others by more than that.",
+            {
+                MASKED: "            logits = logits - 50 * (1 - ops.cast(mask, logits.dtype))\n",
+                HIDDEN: "            logits = logits - 50 * (1 - ops.cast(causal, logits.dtype))\n",
+            },
+        ),
+        Wrong(
+            "kernels-begin-at-zero",
+            "Your kernels begin with zeros. Then their gradients are zero too, and training does not change them.",
+            {
+                'size), name=f"{role}_kernel"': 'size), initializer="zeros", name=f"{role}_kernel"',
+                'width), name="output_kernel"': 'width), initializer="zeros", name="output_kernel"',
+            },
+        ),
+        Wrong(
+            "arguments-of-layer-lost",
+            "You do not pass all arguments on to `keras.layers.Layer`: `trainable` and `dtype` have no effect.",
+            {"super().__init__(**kwargs)": 'super().__init__(name=kwargs.get("name"))'},
         ),
         Wrong(
             "causal-missing",

@@ -3,7 +3,8 @@
 A released exercise contains its texts, its starter, its visible checks, the calls that they make for a few draws, a few
 calls with small sizes, and the solution's results. It contains neither the solution, nor hidden checks, nor wrong
 answers, nor code that decides: a check with its own judge compares an answer with the solution's result, and leaves
-open whether a different result is correct too. Known mistakes are sealed (`kmha.course.judging.sealed`).
+open whether a different result is correct too. Known mistakes are sealed (`kmha.course.judging.sealed`), and so is the
+name of the mistake in a bug hunt.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from kmha.course.exercises.content import CHECK_FIELDS, EXERCISE_FIELDS, RELEASE
 from kmha.course.exercises.exercise import LAYERS, Check, Exercise, Inputs
 from kmha.course.exercises.source_documents import describe
 from kmha.course.judging import sealed
+from kmha.course.judging.bug_hunt import compare_sealed, is_name, seal_name
 from kmha.course.judging.comparing import difference
 from kmha.course.judging.explaining import bank_outputs, tolerances_of
 from kmha.course.judging.marking import FORM, NamedMistake
@@ -27,6 +29,7 @@ from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import SIGNATURE, Call, CallResult, Sandbox
 
 UNDECIDED = "your result differs from the solution's. Your teacher's grading decides whether it is right all the same."
+_STREAM = 1 << 62  # added to the seed, so that grading with the same seed draws other inputs
 NO_CHECKS = "this exercise has no checks that could be handed out. It is checked when your teacher grades it."
 
 
@@ -43,9 +46,10 @@ def write(item: Item, path: Path, sandbox: Sandbox, seed: int) -> None:
         BrokenExerciseError: The solution fails.
     """
     spec = item.spec
-    runner = _VisibleRunner(item, sandbox, seed)
+    runner = _VisibleRunner(item, sandbox, seed + _STREAM)
     checks, calls = runner.spec.checks, runner.plan
     expected = runner.run_solution() if checks else ()
+    names = {index for check, of in zip(checks, calls.indices, strict=True) if is_name(check) for index in of}
     record = {
         **{name: getattr(spec, name) for name in EXERCISE_FIELDS},
         "version": RELEASED_VERSION,
@@ -55,11 +59,12 @@ def write(item: Item, path: Path, sandbox: Sandbox, seed: int) -> None:
         "hints": list(item.master.hints),
         "checks": [
             {name: getattr(check, name) for name in CHECK_FIELDS}
-            | {"judged": check.judge is not None, "of": list(indices), "small": _small_cases(check, runner)}
+            | {"judged": check.judge is not None, "sealed": is_name(check)}
+            | {"of": list(indices), "small": _small_cases(check, runner)}
             for check, indices in zip(checks, calls.indices, strict=True)
         ],
         "asked": [{"ask": call.function, "inputs": call.inputs} for call in calls.calls],
-        "expected": [result.value for result in expected],
+        "expected": [seal_name(result.value) if n in names else result.value for n, result in enumerate(expected)],
         "mistakes": _sealed_mistakes(runner, expected) if checks else {},
     }
     atomic_files.write_bytes(path, encode(record))
@@ -114,10 +119,10 @@ class ReleasedRunner(Runner):
     @cached_property
     def spec(self) -> Exercise:
         """The exercise. Its judges leave open whether a result that differs from the solution's is correct."""
-        checks = [
-            dataclasses.replace(check, judge=partial(_same_or_undecided, check.tolerance)) if entry["judged"] else check
-            for check, entry in zip(self.item.spec.checks, self.record["checks"], strict=True)
-        ]
+        checks = []
+        for check, entry in zip(self.item.spec.checks, self.record["checks"], strict=True):
+            judge = compare_sealed if entry.get("sealed") else partial(_same_or_undecided, check.tolerance)
+            checks.append(dataclasses.replace(check, judge=judge) if entry["judged"] else check)
         return dataclasses.replace(self.item.spec, checks=tuple(checks))
 
     @cached_property

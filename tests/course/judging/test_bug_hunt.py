@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from kmha.course.exercises import content
+from kmha.course.exercises.content import ReleasedItem
+from kmha.course.judging import bug_hunt, released
 from kmha.course.judging.bug_hunt import bank_without, mistake_is_named
 from kmha.course.judging.pipeline import judge
 from kmha.verify.chains.attention import Trial, run
@@ -40,3 +42,28 @@ def test_naming_a_mistake_without_fixing_it_earns_nothing(sandbox):
         (named,) = (outcome for outcome in grade.outcomes if outcome.check.layer == "named")
         assert named.pending, item.id
         assert grade.points == 0, item.id
+
+
+def test_released_program_does_not_show_the_name(tmp_path, sandbox):
+    """The id of the mistake was there in plain text."""
+    (item,) = content.find("a8.program_01", content.installed())
+    released.write(item, tmp_path / "program_01.checks", sandbox, 5)
+    copy = ReleasedItem("a8", "program_01", tmp_path)
+    (line,) = (line for line in item.master.solution.splitlines() if line.startswith("MISTAKE = "))
+    name = line.split('"')[1]
+    (of,) = (check["of"] for check in copy.record["checks"] if check["layer"] == "named")
+    assert all(name not in str(copy.record["expected"][index]) for index in of)
+    assert judge(copy, item.master.solution, sandbox, seed=1, explained=False).passed
+    for wrong in ("scale-missing", "", "x" * 300):
+        grade = judge(copy, item.master.solution.replace(name, wrong), sandbox, seed=1)
+        (named,) = (outcome for outcome in grade.outcomes if outcome.check.layer == "named")
+        assert named.problem == "`MISTAKE` is not the id of the mistake in this program."
+
+
+@pytest.mark.parametrize("wrong", ["", "scale-all-heads", 3, None, "x" * 10**6])
+def test_sealed_name(wrong):
+    sealed = bug_hunt.seal_name("scale-missing")
+    assert "scale" not in sealed
+    assert sealed != bug_hunt.seal_name("scale-missing")
+    assert bug_hunt.compare_sealed({}, "scale-missing", sealed) is None
+    assert "scale-missing" not in bug_hunt.compare_sealed({}, wrong, sealed)

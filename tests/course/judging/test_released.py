@@ -1,3 +1,6 @@
+import itertools
+
+import numpy as np
 import pytest
 
 from kmha.course.exercises import content
@@ -5,7 +8,7 @@ from kmha.course.exercises.content import RELEASED_SUFFIX, ReleasedItem, Unknown
 from kmha.course.judging import released
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.released import NO_CHECKS, UNDECIDED
-from kmha.course.judging.running import needed_solutions
+from kmha.course.judging.running import Runner, needed_solutions
 from kmha.sandbox.encoding import encode
 from kmha.sandbox.sandbox import Pool
 
@@ -50,6 +53,14 @@ def test_the_file_holds_no_solution_no_hidden_check_and_no_wrong_answer(folder):
     held = b"".join(path.read_bytes() for path in folder.iterdir())
     for kept_back in (b"factor_of_the_solution", b"hidden", b"thrice", b"The factor is 3", b"only-once", b"it shrinks"):
         assert kept_back not in held
+
+
+def test_grading_with_the_same_seed_draws_other_inputs(items, doubling, sandbox):
+    """A table of the release's results had full marks in grading with the same seed."""
+    asked = [call["inputs"] for call in items[0].record["asked"] if call["inputs"]]
+    graded = [call.inputs for call in Runner(doubling.items[0], sandbox, 5).plan.calls if call.inputs]
+    for one, other in itertools.product(asked, graded):
+        assert not np.isin(one["array"], other["array"]).any()
 
 
 @pytest.mark.parametrize(
