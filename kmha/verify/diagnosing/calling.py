@@ -71,9 +71,11 @@ def call_parameters(thing: Any, method: str) -> Parameters:
     inner = [] if isinstance(thing, type) else [*getattr(thing, "children", list)()]
     if not inner or not re.search(r"\(\*\w+", source):
         return found
-    # What lies between may read the input by its place.
-    first, *rest = call_parameters(inner[0], method).values()
-    return {each.name: each for each in (first.replace(kind=inspect.Parameter.POSITIONAL_ONLY), *rest)}
+    found = call_parameters(inner[0], method)
+    for first in [*found.values()][:1]:  # what lies between may read the input by its place
+        if first.kind is first.POSITIONAL_OR_KEYWORD:
+            found[first.name] = first.replace(kind=first.POSITIONAL_ONLY)
+    return found
 
 
 def positional_only(found: Mapping[str, inspect.Parameter]) -> list[str]:

@@ -55,6 +55,27 @@ def test_a_call_that_passes_on_what_it_gets():
     assert not calling.call_parameters(Layer, "call")
 
 
+def test_a_sequence_that_passes_on_what_it_gets():
+    class First:
+        def forward(self, query, mask=None):
+            return query, mask
+
+    class Sequence(First):
+        def __init__(self, *inner):
+            self.inner = inner
+
+        def children(self):
+            return iter(self.inner)
+
+        def forward(self, *args):
+            return self.inner[0].forward(*args)
+
+    found = calling.call_parameters(Sequence(Sequence(First())), "forward")
+    assert (list(found), calling.positional_only(found)) == (["query", "mask"], ["query"])
+    assert not calling.call_parameters(Sequence(Sequence()), "forward")
+    assert not calling.call_parameters(Sequence, "forward")
+
+
 def test_constructor_with_kwargs_has_its_parents_parameters():
     class Parent(keras.layers.Layer):
         def __init__(self, num_heads, width=3, **kwargs):
