@@ -79,6 +79,21 @@ def _train(model, tokenizer):
     assert loss < 1
 
 
+@pytest.fixture(scope="module")
+def translator(model_folder):
+    from kmha.translation.translator import Translator
+
+    return Translator.load(model_folder)
+
+
+@pytest.fixture
+def _loaded(translator, monkeypatch):
+    """The model is loaded, and its searches compiled, once for all tests of a file."""
+    from kmha.cli import translation
+
+    monkeypatch.setattr(translation, "load", lambda folder, step=None: translator)
+
+
 @pytest.fixture
 def another_task(model_folder, tmp_path):
     """Copies of the folder that say they are of another task."""

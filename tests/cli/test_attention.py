@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from kmha.cli import main, translation
+from kmha.cli import main
 from kmha.show.tokens import readable
 
 pytestmark = pytest.mark.tensorflow
@@ -19,18 +19,6 @@ TEXTS = ["two dogs run on the sand .", "a cat sleeps ."]
 def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("os.environ", dict(os.environ))
-
-
-@pytest.fixture(scope="module")
-def translator(model_folder):
-    from kmha.translation.translator import Translator
-
-    return Translator.load(model_folder)
-
-
-@pytest.fixture
-def _loaded(translator, monkeypatch):
-    monkeypatch.setattr(translation, "load", lambda folder, step=None: translator)
 
 
 def _run(*arguments):

@@ -23,18 +23,6 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["/somewhere/kmha", "evaluate", "model"])
 
 
-@pytest.fixture(scope="module")
-def translator(model_folder):
-    from kmha.translation.translator import Translator
-
-    return Translator.load(model_folder)
-
-
-@pytest.fixture
-def _loaded(translator, monkeypatch):
-    monkeypatch.setattr(translation, "load", lambda folder, step=None: translator)
-
-
 @pytest.fixture
 def of_task(translator, monkeypatch):
     """Has the model be of another task, whose corpus has these test sets; gives what the corpus was asked for."""

@@ -23,19 +23,6 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.setattr("os.environ", dict(os.environ))
 
 
-@pytest.fixture(scope="module")
-def translator(model_folder):
-    from kmha.translation.translator import Translator
-
-    return Translator.load(model_folder)
-
-
-@pytest.fixture
-def _loaded(translator, monkeypatch):
-    """The model is loaded, and its searches compiled, once for all tests."""
-    monkeypatch.setattr(translation, "load", lambda folder, step=None: translator)
-
-
 def _run(*arguments, input=None):
     return CliRunner().invoke(main, ["translate", *map(str, arguments)], input=input)
 
