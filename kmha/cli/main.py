@@ -155,7 +155,7 @@ def translate(folder: Path, texts: tuple[str, ...], **options: Any) -> None:
     callback=in_a_folder,
     help="HTML file to write.",
 )
-@click.option("--steps", is_flag=True, help="Add the steps of each head with their numbers: project, scores, … merge.")
+@click.option("--steps", is_flag=True, help="Add the steps of each head with their numbers: project, logits, … merge.")
 def attention(folder: Path, texts: tuple[str, ...], output: Path, steps: bool, **options: Any) -> None:
     """Translate texts, and write the attention of every head to a page.
 

@@ -25,18 +25,29 @@ TOKENS, FEATURES = 12, 6
 # What the steps say of the inputs: key and value differ, key and value are the same, or all are.
 SAME = (
     "Query, key and value are different inputs.",
-    "Key and value are the same input, and the query is another one. K and V differ because their kernels differ.",
-    "Query, key and value are the same input. Q, K and V differ because their kernels differ.",
+    "Q comes from the query input ({T} positions). Key and value are the same input ({S} positions): K and V differ "
+    "because their kernels differ.",
+    "Query, key and value are the same input, x ({T} positions). Q, K and V differ because their kernels differ.",
+)
+CROSS = (
+    "Q comes from the decoder ({T} positions); K and V come from the encoder's output, enc_output ({S} source tokens). "
+    "K and V differ because their kernels differ."
 )
 HEIGHT = 760  # of a cell of a notebook, in pixels
 KINDS = {"cross": re.compile("cross|decenc"), "encoder": re.compile("encoder"), "decoder": re.compile("decoder")}
 ORDER = "encoder", "decoder", "cross", ""
-# What the rows and columns of each kind of view are. The last kind is that of layers with other names.
+# What a row and a column of each kind of view is. The last kind is that of layers with other names.
 AXES = {
-    "encoder": ("source tokens (queries)", "source tokens (keys)"),
-    "decoder": ("target tokens (queries)", "target tokens (keys)"),
-    "cross": ("target tokens (queries)", "source tokens (keys)"),
-    "": ("queries", "keys"),
+    "encoder": ("a source token (query)", "a source token (key)"),
+    "decoder": ("a target token (query)", "a target token (key)"),
+    "cross": ("a target token (query)", "a source token (key)"),
+    "": ("a query", "a key"),
+}
+# The same, where the tokens that a decoder reads and those that it predicts are known.
+TRANSLATION_AXES = {
+    **AXES,
+    "decoder": ("the token that is fed in (query)", "the token that is fed in (key)"),
+    "cross": ("the token that is predicted next (query)", "a source token (key)"),
 }
 TITLES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention", "": "attention"}
 NUMBER = re.compile(r"(?:encoder|decoder)_layer(\d+)(?:_block\d+)?_(?:self|decenc)_att")  # as in `Transformer`
@@ -217,13 +228,22 @@ def _encoded(sentence: _Sentence, title: str | None, number: int) -> dict[str, A
     for (kind, shape), layers in sorted(groups.items(), key=lambda group: ORDER.index(group[0][0])):
         several = sum(other == kind for other, _ in groups) > 1
         name = TITLES[kind] + (f" {shape[0]} × {shape[1]}" if several else "")
-        view = _view(name, kind, layers, *_tokens(kind, shape, sentence), sentence.steps)
-        if sentence.read is not None and kind != "encoder":  # the rows are the tokens that these queries predict
-            view["rowsAre"] = "predicted tokens (queries)"
-        views.append(view)
+        axes = (AXES if sentence.read is None else TRANSLATION_AXES)[kind]
+        view = _view(kind, layers, *_tokens(kind, shape, sentence), sentence.steps)
+        views.append({"name": name, **dict(zip(("rowsAre", "columnsAre"), axes, strict=True)), **view})
     words = [text for text in (sentence.columns, sentence.rows) if text is not None]
-    title = title or " → ".join(" ".join(tokens.readable(text)) for text in words) or f"sentence {number}"
-    return {"title": title, "views": views}
+    join = _joined if sentence.read is not None else lambda text: " ".join(tokens.readable(text))
+    return {"title": title or " → ".join(map(join, words)) or f"sentence {number}", "views": views}
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Return the text of SentencePiece's tokens, without special tokens.
+
+    >>> _joined(["▁3", "▁ma", "i", "[END]"])
+    '3 mai'
+    """
+    text = "".join(text for text in texts if not tokens.SPECIAL.fullmatch(text))
+    return tokens.readable([text.replace(tokens.SPACE, " ").strip()])[0]
 
 
 def _tokens(kind: str, shape: tuple[int, ...], sentence: _Sentence) -> tuple[Any, Any]:
@@ -232,14 +252,13 @@ def _tokens(kind: str, shape: tuple[int, ...], sentence: _Sentence) -> tuple[Any
     if kind == "encoder":
         rows = columns = rows if columns is None else columns
     elif kind == "decoder":
-        rows = columns if rows is None else rows
-        columns = rows if sentence.read is None else sentence.read
+        rows = columns = sentence.read or (columns if rows is None else rows)
     elif not kind and shape[0] == shape[1]:
         rows, columns = columns if rows is None else rows, rows if columns is None else columns
     return rows, columns
 
 
-def _view(name: str, kind: str, layers: dict[str, np.ndarray], rows: Any, columns: Any, steps: Any) -> dict[str, Any]:
+def _view(kind: str, layers: dict[str, np.ndarray], rows: Any, columns: Any, steps: Any) -> dict[str, Any]:
     encoded = []
     for layer, array in layers.items():
         try:
@@ -254,12 +273,25 @@ def _view(name: str, kind: str, layers: dict[str, np.ndarray], rows: Any, column
                 "heads": len(shown),
                 "scores": _base64(_bytes(shown)),
                 "zeros": _base64(np.packbits(zeros)) if zeros.any() else "",
+                "masked": _masked(shown),
+                "sums": bool(np.allclose(shown.sum(axis=-1), 1, atol=convert.ROUNDING)),
                 "entropy": _base64(_bytes(_entropy(shown))),
-                "steps": _steps(*steps[layer], *shown.shape[1:]) if layer in steps else None,
+                "steps": _steps(kind, *steps[layer], *shown.shape[1:]) if layer in steps else None,
             }
         )
-    axes = dict(zip(("rowsAre", "columnsAre"), AXES[kind], strict=True))
-    return {"name": name, "rows": row_labels.texts, "columns": column_labels.texts, "layers": encoded, **axes}
+    return {"rows": row_labels.texts, "columns": column_labels.texts, "layers": encoded}
+
+
+def _masked(scores: np.ndarray) -> str:
+    """Say what scores (H, T, S) tell of a mask.
+
+    >>> _masked(np.array([[[1.0, 0.0]], [[1.0, 0.0]]])), _masked(np.array([[[1.0, 0.0]], [[0.5, 0.5]]]))
+    ('0 in every head: masked', 'no score is 0 in every head')
+    """
+    zeros = scores == 0
+    if zeros.all(axis=0).any():
+        return "0 in every head: masked"
+    return "no score is 0 in every head" if zeros.any() else "nothing is masked"
 
 
 def _entropy(scores: np.ndarray) -> np.ndarray:
@@ -272,7 +304,7 @@ def _entropy(scores: np.ndarray) -> np.ndarray:
     return -(scores * logarithms).sum(axis=-1).T / np.log2(max(scores.shape[-1], 2)) + 0.0
 
 
-def _steps(calculation: Calculation, item: int, rows: int, columns: int) -> dict[str, Any]:
+def _steps(kind: str, calculation: Calculation, item: int, rows: int, columns: int) -> dict[str, Any]:
     """Return the first numbers of every step of one item, without padding: `rows` is T and `columns` is S."""
     inputs = {name: x[item, : rows if name == "query" else columns] for name, x in calculation.inputs.items()}
     same = [np.array_equal(inputs["key"], inputs[name]) for name in ("value", "query")]
@@ -295,9 +327,11 @@ def _steps(calculation: Calculation, item: int, rows: int, columns: int) -> dict
         heads.append(numbers)
     width, size = calculation.kernels["query"].shape[1:]
     sizes = {"T": rows, "S": columns, "H": len(heads), "I": width, "O": size, "E": parts.shape[-1]}
+    text = CROSS if kind == "cross" and same == [True, False] else SAME[sum(same) if same[0] else 0]
     return {
         "sizes": sizes,
-        "same": SAME[sum(same) if same[0] else 0],
+        "same": text.format(**sizes),
+        "inputNames": {name: "x" if all(same) else f"{name} input" for name in inputs},
         "inputs": {name: _numbers(x) for name, x in inputs.items()},
         "output": _numbers(calculation.output[item, :rows]),
         "heads": heads,
@@ -305,13 +339,15 @@ def _steps(calculation: Calculation, item: int, rows: int, columns: int) -> dict
 
 
 def _numbers(array: np.ndarray, rows: int = TOKENS, columns: int = FEATURES) -> dict[str, Any]:
-    """Return the shape of a matrix, and the numbers of its first rows and columns with four digits.
+    """Return the shape of a matrix, and the numbers of its first rows and columns with three decimals.
 
     >>> _numbers(np.array([[1 / 3, -np.inf]]))
-    {'shape': (1, 2), 'values': [[0.3333, None]]}
+    {'shape': (1, 2), 'values': [[0.333, None]]}
     """
-    shown = array[:rows, :columns].astype(float)
-    values = [[float(f"{value:.4g}") if np.isfinite(value) else None for value in row] for row in shown]
+    values = [
+        [round(value, 3) + 0.0 if np.isfinite(value) else None for value in row]
+        for row in array[:rows, :columns].astype(float).tolist()
+    ]
     return {"shape": array.shape, "values": values}
 
 

@@ -74,9 +74,10 @@ def test_steps_end_with_the_scores(translator, tmp_path):
             for layer in view["layers"]:
                 assert layer["heads"] == len(layer["steps"]["heads"])
         steps = sentence["views"][2]["layers"][1]["steps"]
-        assert steps["same"].startswith("Key and value are the same input, and the query is another one.")
+        positions = f"Q comes from the decoder ({len(expected.target_out)} positions); K and V come from the encoder's "
+        assert steps["same"].startswith(f"{positions}output, enc_output ({len(expected.source)} source tokens).")
         for head, scores in enumerate(expected.heads(2)):
-            np.testing.assert_allclose(steps["heads"][head]["scores"]["values"], scores[:12, :12], rtol=1e-3, atol=1e-6)
+            np.testing.assert_allclose(steps["heads"][head]["scores"]["values"], scores[:12, :12], atol=0.0006)
 
 
 @pytest.mark.usefixtures("_loaded")

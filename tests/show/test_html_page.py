@@ -103,10 +103,25 @@ def test_what_a_translator_returns():
         scores=scores, source=list("abc."), target_in=["[START]", "d", "e"], target_out=["d", "e", "[END]"]
     )
     views = _views(attention)
-    assert views["decoder"]["rows"] == views["cross-attention"]["rows"] == attention.target_out
-    assert views["decoder"]["columns"] == attention.target_in
+    assert views["decoder"]["rows"] == views["decoder"]["columns"] == attention.target_in
+    assert views["decoder"]["rowsAre"] == "the token that is fed in (query)"
+    assert views["decoder"]["columnsAre"] == "the token that is fed in (key)"
+    assert views["cross-attention"]["rows"] == attention.target_out
+    assert views["cross-attention"]["rowsAre"] == "the token that is predicted next (query)"
     assert views["cross-attention"]["columns"] == attention.source
-    assert views["decoder"]["rowsAre"] == "predicted tokens (queries)"
+    assert views["cross-attention"]["columnsAre"] == "a source token (key)"
+
+
+def test_the_title_of_a_translation_is_its_text():
+    scores = {"decoder_layer1_block1_self_att": _scores(2, 4, 4), "decoder_layer1_block2_decenc_att": _scores(2, 4, 5)}
+    attention = SimpleNamespace(
+        scores=scores,
+        source=["▁3", "▁ma", "i", "▁1984", "[END]"],
+        target_in=["[START]", "▁19", "84", "-05"],
+        target_out=["▁19", "84", "-05", "[END]"],
+    )
+    (sentence,) = _data(page(attention).html)["sentences"]
+    assert sentence["title"] == "3 mai 1984 → 1984-05"
 
 
 def test_exact_zeros_in_every_head_are_marked():
@@ -119,6 +134,20 @@ def test_exact_zeros_in_every_head_are_marked():
     np.testing.assert_array_equal(found, np.arange(5) == np.full((3, 1), 3))
     (layer,) = _views({"block": _scores(2, 3, 5)})["attention"]["layers"]
     assert layer["zeros"] == ""
+
+
+def test_what_scores_tell_of_a_mask_and_of_their_sums():
+    scores = _scores(2, 3, 5)
+    masked, half, halved = scores.copy(), scores.copy(), scores / 2
+    masked[:, 1, 4] = 0
+    half[0, 1, 4] = 0
+    (view,) = _views({"a": scores, "b": masked, "c": half, "d": halved}).values()
+    assert [(layer["masked"], layer["sums"]) for layer in view["layers"]] == [
+        ("nothing is masked", True),
+        ("0 in every head: masked", False),
+        ("no score is 0 in every head", False),
+        ("nothing is masked", False),
+    ]
 
 
 def test_entropy_is_computed_before_scores_become_bytes():
@@ -227,24 +256,26 @@ def test_steps_are_the_first_numbers_of_a_calculation():
     }
     for name, array in expected.items():
         actual = np.array(found["heads"][2][name]["values"], float)
-        np.testing.assert_allclose(actual, array, rtol=1e-3, err_msg=name)
+        np.testing.assert_allclose(actual, array, atol=0.0006, err_msg=name)
     assert found["heads"][2]["logits"]["shape"] == [5, 13]
     assert found["sizes"] == {"T": 5, "S": 13, "H": 3, "I": 4, "O": 7, "E": 4}
-    np.testing.assert_allclose(found["output"]["values"], calculation.output[1], rtol=1e-3)
-    assert found["same"].startswith("Key and value are the same input, and the query is another one.")
+    np.testing.assert_allclose(found["output"]["values"], calculation.output[1], atol=0.0006)
+    assert found["same"].startswith("Q comes from the query input (5 positions). Key and value are the same input (13 ")
+    assert [*found["inputNames"].values()] == ["query input", "key input", "value input"]
 
 
 def test_steps_say_which_inputs_are_the_same():
     layer = kmha.MultiHeadAttention(2, 3, name="mha")
     x, y, z = (RANDOM.normal(size=(1, 5, 4)).astype("float32") for _ in range(3))
-    for arguments, text in (
-        ((x, x), "Query, key and value are the same"),
-        ((x, y, z), "Query, key and value are different"),
+    for arguments, text, name in (
+        ((x, x), "Query, key and value are the same input, x (5 positions)", "x"),
+        ((x, y, z), "Query, key and value are different", "key input"),
     ):
         with capture(layer, steps=True) as captured:
             layer(*arguments)
         (found,) = _steps(captured)
         assert found["same"].startswith(text)
+        assert found["inputNames"]["key"] == name
         assert "mask" not in found["heads"][0]
 
 

@@ -187,6 +187,95 @@ def test_hovering_a_cell_shows_its_score(opened, width):
 
 
 @WIDTHS
+def test_a_click_pins_a_cell_until_the_next_one_or_escape(opened, width):
+    found = opened(width)
+    at = found.evaluate("at")
+    place = lambda row, column: {  # noqa: E731
+        "x": at["left"] + (column + 0.5) * at["cellWidth"],
+        "y": at["top"] + (row + 0.5) * at["cellHeight"],
+    }
+    words = lambda row, column: f"{TARGET[row]} → {SOURCE[column]}: "  # noqa: E731
+    text = lambda: found.text_content("#pair")  # noqa: E731
+    found.click("#drawn", position=place(2, 3))
+    assert text().startswith(words(2, 3))
+    assert text().endswith(" (pinned)")
+    assert found.evaluate("pair.getBoundingClientRect().bottom <= frame.getBoundingClientRect().top")
+    found.hover("#drawn", position=place(1, 0))
+    found.mouse.move(1, 1)
+    assert text().startswith(words(2, 3))
+    found.click("#drawn", position=place(4, 1))
+    assert text().startswith(words(4, 1))
+    assert text().endswith(" (pinned)")
+    found.click("#drawn", position=place(4, 1))
+    assert text().startswith(words(4, 1))
+    assert not text().endswith(" (pinned)")
+    found.click("#drawn", position=place(0, 2))
+    found.focus("#view")
+    found.keyboard.press("Escape")
+    assert text() == ""
+    found.hover("#drawn", position=place(1, 0))
+    assert text().startswith(words(1, 0))
+
+
+@WIDTHS
+def test_masked_cells_and_the_legend(opened, width):
+    found = opened(width)
+    found.select_option("#view", "1")
+    at = found.evaluate("at")
+    found.hover("#drawn", position={"x": at["left"] + 3.5 * at["cellWidth"], "y": at["top"] + 1.5 * at["cellHeight"]})
+    assert found.text_content("#pair") == f"{TARGET[1]} → {TARGET[3]}: masked"
+    decoder, largest = "0 in every head: masked", f"{np.rint(255 * SCORES['decoder'][0].max()) / 255:.3f}"
+    sums = "; each row adds up to 1"
+    for figure, axes in (("map", ["row", "column"]), ("arcs", ["left (row)", "right (column)"])):
+        found.check(f"input[value={figure}]")
+        for view, head, expected in (
+            ("1", "1", [f"{largest}, largest of all heads", f"scores after softmax{sums}", decoder]),
+            ("1", "mean", [", largest mean shown", f"mean of the scores after softmax{sums}", decoder]),
+            ("1", "maximum", [f"{largest}, largest of all heads", "maximum of the scores after softmax", decoder]),
+            ("1", "entropy", ["2.322 bits, largest possible", "entropy of the scores of each query"]),
+            ("0", "1", [", largest of all heads", f"scores after softmax{sums}", "nothing is masked"]),
+        ):
+            found.select_option("#view", view)
+            found.select_option("#head", head)
+            kind = "target" if view == "1" else "source"
+            columns = "a head" if head == "entropy" else f"a {kind} token (key)"
+            texts = _texts(_saved(found, "#svg")[1])
+            assert f"{axes[0]}: a {kind} token (query)" in texts
+            assert f"{axes[1]}: {columns}" in texts
+            for text in expected:
+                if text.startswith(","):
+                    assert any(found_text.endswith(text) for found_text in texts)
+                else:
+                    assert any(one == text or one.startswith(f"{text}; no arcs below ") for one in texts), text
+
+
+@WIDTHS
+def test_marked_labels_fit(opened, width, tmp_path):
+    """Bold labels are wider. What is drawn for them must not touch the edges of the picture."""
+    path = tmp_path / "wide.html"
+    scores = {"block": _scores(2, 4, 3)}
+    page(scores, path, ["WWWWWWWWWWWWW", "b", "c", "d"], ["MMMMMMMMMMMMM", "f", "g"])
+    found = opened(width, path)
+    at = found.evaluate("at")
+    assert at["upright"] == [True, False, False]
+    found.hover("#drawn", position={"x": at["left"] + 4, "y": at["top"] + 4})
+    edges = f"""() => {{ {READ}
+      const data = read(marked);
+      const accent = (start) => [179, 70, 11].every((value, i) => Math.abs(data[start + i] - value) < 60);
+      let [left, top] = [Infinity, Infinity];
+      for (let index = 0; index < data.length / 4; index++) {{
+        if (!accent(4 * index) || data[4 * index + 3] < 128) continue;
+        left = Math.min(left, index % marked.width);
+        top = Math.min(top, Math.floor(index / marked.width));
+      }}
+      return [left, top];
+    }}"""
+    left, top = found.evaluate(edges)
+    assert 1 <= left <= 12
+    assert 1 <= top <= 12
+
+
+@WIDTHS
 def test_keys(opened, width):
     found = opened(width)
     order = []
@@ -203,6 +292,14 @@ def test_keys(opened, width):
         ("ArrowRight", "entropy"),
         ("ArrowRight", "0"),
         ("ArrowLeft", "entropy"),
+        ("ArrowLeft", "maximum"),
+        ("ArrowLeft", "mean"),
+        ("ArrowLeft", "2"),
+        ("ArrowRight", "mean"),
+        ("ArrowLeft", "2"),
+        ("ArrowLeft", "1"),
+        ("ArrowLeft", "0"),
+        ("ArrowLeft", "entropy"),
     ):
         press(key)
         assert found.input_value("#head") == chosen
@@ -217,6 +314,11 @@ def test_keys(opened, width):
     pair, score = found.text_content("#pair").rsplit(": ", 1)
     assert pair == f"{TARGET[0]} → {SOURCE[1]}"
     assert float(score) == pytest.approx(SCORES["cross-attention"][1][0, 0, 1], abs=0.003)
+    press("Enter")
+    found.hover("#drawn", position={"x": 2, "y": 2})
+    assert found.text_content("#pair") == f"{pair}: {score} (pinned)"
+    press("Enter")
+    assert found.text_content("#pair") == f"{pair}: {score}"
     press("ArrowRight")  # the same tokens in the next head
     assert float(found.text_content("#pair").rsplit(": ", 1)[1]) == pytest.approx(
         SCORES["cross-attention"][1][1, 0, 1], abs=0.003
@@ -239,6 +341,7 @@ def test_sentences_and_size(opened, width):
     assert found.evaluate("document.documentElement.scrollWidth") <= width
     found.select_option("#sentence", "1")
     assert found.text_content("#shown") == "attention: block/mha of 1, mean of the heads, as heat map"
+    assert not found.is_visible("#only")
     assert found.locator("#head option").count() == 3 + 2
     assert found.evaluate("shown.rows") == ["x", "y", "z"]
 
@@ -273,9 +376,18 @@ def test_the_table(opened, width):
             "[...document.querySelectorAll('#table tr')].map(r => [...r.cells].map(c => c.textContent))"
         )
         assert [row[0] for row in rows[1:]] == rows[0][1:] == TARGET
-        actual = [[float(text) for text in row[1:]] for row in rows[1:]]
+        assert rows[0][0] == "query \\ key"
+        masked = np.array([[text == "masked" for text in row[1:]] for row in rows[1:]])
+        np.testing.assert_array_equal(masked, np.triu(np.ones((5, 5), bool), 1))
+        actual = [[0 if text == "masked" else float(text) for text in row[1:]] for row in rows[1:]]
         np.testing.assert_allclose(actual, SCORES["decoder"][0][int(head)], atol=1 / 255 / 2 + 0.0006)
-        assert "decoder: layer 1 of 3" in found.text_content("#table caption")
+        assert found.text_content("#table caption") == f"decoder: layer 1 of 3, head {int(head) + 1}"
+    headers = "[...document.querySelectorAll('#table th:first-child')].map((cell) => cell.getBoundingClientRect().x)"
+    before = found.evaluate(headers)
+    found.evaluate("document.querySelector('#table .scroll').scrollLeft = 60")
+    np.testing.assert_allclose(found.evaluate(headers), before, atol=1)
+    found.select_option("#head", "entropy")
+    assert found.text_content("#table th") == "query \\ head"
     assert found.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -285,17 +397,21 @@ def _saved(found, button):
     return download.value.suggested_filename, download.value.path().read_bytes()
 
 
+def _texts(svg):
+    return [text.text for text in ElementTree.fromstring(svg.decode()).iter("{http://www.w3.org/2000/svg}text")]
+
+
 @WIDTHS
 def test_files(opened, width):
     found = opened(width)
     found.select_option("#head", "1")
     name, content = _saved(found, "#csv")
-    assert name == "attention-cross-attention-layer-1-of-3-head-2-as-heat-map.csv"
+    assert name == "attention-cross-attention-layer-1-of-3-head-2.csv"
     header, *rows = csv.reader(io.StringIO(content.decode("utf-8-sig")))
     assert header[1:] == SOURCE
     assert [row[0] for row in rows] == ["the", "'=1+1", *TARGET[2:]]  # a spreadsheet computes nothing
     values = [[float(text) for text in row[1:]] for row in rows]
-    np.testing.assert_allclose(values, SCORES["cross-attention"][0][1], atol=1 / 255 / 2 + 0.0001)
+    np.testing.assert_allclose(values, SCORES["cross-attention"][0][1], atol=1 / 255 / 2 + 0.0006)
     for figure in ("map", "arcs"):
         found.check(f"input[value={figure}]")
         name, content = _saved(found, "#png")
@@ -304,10 +420,16 @@ def test_files(opened, width):
         assert struct.unpack(">II", content[16:24])[0] >= 960  # two pixels for each of CSS
         name, content = _saved(found, "#svg")
         root = ElementTree.fromstring(content.decode())
-        texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+        texts = _texts(content)
         assert {"the", "=1+1", 'a"b', "&amp;", "مرحبا", "שלום", "👩‍👩‍👧‍👦"} <= set(texts)
         assert any(text.startswith("</script>") for text in texts)
-        assert texts[-1].endswith(found.text_content("#shown"))
+        assert texts[-1] == found.text_content("#shown")
+        title = "<b>Attention</b> & more · " + " ".join(SOURCE) + " → " + " ".join(TARGET)
+        assert "".join(texts).replace(" ", "").endswith((title + texts[-1]).replace(" ", ""))
+        (start,) = [index for index, text in enumerate(texts) if text.startswith("<b>Attention</b>")]
+        assert len(texts[start:]) > 2
+        widths = found.evaluate("(texts) => texts.map((text) => measure(text, 13))", texts[start:])
+        assert max(widths) + 4 <= float(root.get("width"))
         tags = {element.tag.rpartition("}")[2] for element in root.iter()}
         assert tags == {"svg", "g", "rect", "text", *(["path"] if figure == "arcs" else [])}
 
@@ -378,6 +500,7 @@ def test_a_notebook_cell(opened, tmp_path):
     path.write_text(f"<!doctype html>{page({'block': SCORES['encoder'][0]})._repr_html_()}", encoding="utf-8")
     found = opened(path=path)
     frame = found.frames[1]
+    assert frame.text_content("#only") == "sentence 1"
     assert frame.text_content("#shown") == "attention: block of 1, mean of the heads, as heat map"
     values, highest = _shown(SCORES["encoder"][0], "mean")
     expected = np.array([colour(value / highest) for value in values.flat])
@@ -417,6 +540,11 @@ def test_steps(opened, stepped, width):
     found.check("input[value=steps]")
     assert found.input_value("#head") == "0"
     assert not found.is_visible("#picture")
+    disabled = "['zoom', 'png', 'svg', 'csv'].map((id) => document.getElementById(id).disabled)"
+    assert found.evaluate(disabled) == [True] * 4
+    assert found.get_attribute("#csv", "title") == "Steps cannot be saved: choose heat map or arcs first."
+    assert found.evaluate("[...head.options].map((option) => option.disabled)") == [True] * 3 + [False] * 2
+    assert found.is_visible("#note")
     for layer, name in enumerate(("mha", "other")):
         found.select_option("#layer", str(layer))
         calculation = calculations[name]
@@ -426,7 +554,7 @@ def test_steps(opened, stepped, width):
             logits = calculation.logits[0, head]
             masked = {"masked logits (T, S) = (3, 13)": np.where(mask, logits, np.nan)[:, :12]}
             both = {"logits (T, S) = (3, 13)": logits[:, :12], "mask (T, S) = (3, 13)": mask[:, :12], **masked}
-            scores = {"scores (T, S) = (3, 13)": calculation.scores[0, head, :, :12]}
+            scores = {"scores (softmax) (T, S) = (3, 13)": calculation.scores[0, head, :, :12]}
             mixed = {"mixed values (T, O) = (3, 5)": calculation.mixed[0, :, head]}
             heads = {
                 f"{letter} ({positions}, O) = ({size}, 5)": calculation.projected(full)[0, :12, head]
@@ -440,7 +568,7 @@ def test_steps(opened, stepped, width):
                 title: array
                 for full, positions, size, width_ in (("query", "T", 3, 8), ("key", "S", 13, 7), ("value", "S", 13, 7))
                 for title, array in {
-                    f"{full} ({positions}, I) = ({size}, {width_})": calculation.inputs[full][0, :12, :6],
+                    f"{full} input ({positions}, I) = ({size}, {width_})": calculation.inputs[full][0, :12, :6],
                     f"{full} kernel (I, O) = ({width_}, 5)": calculation.kernels[full][head, :6],
                     f"+ {full} bias (1, O) = (1, 5)": calculation.biases[full][head, None],
                 }.items()
@@ -453,9 +581,9 @@ def test_steps(opened, stepped, width):
             q, k, v = heads.items()
             expected = {
                 "1 Project": kernels | heads,
-                "2 Scores": dict([q, k]) | {"logits (T, S) = (3, 13)": logits[:, :12]},
+                "2 Logits": dict([q, k]) | {"logits (T, S) = (3, 13)": logits[:, :12]},
                 "3 Mask": masked if calculation.mask is None else both,
-                "4 Softmax": masked | scores,
+                "4 Scores (softmax)": masked | scores,
                 "5 Mix": scores | dict([v]) | mixed,
                 "6 Merge": mixed | merged,
             }
@@ -464,12 +592,14 @@ def test_steps(opened, stepped, width):
                 actual = {title.split("the first")[0]: numbers for title, numbers in _tables(found).items()}
                 assert actual.keys() == tables.keys()
                 for title, array in tables.items():
-                    np.testing.assert_allclose(actual[title], array, atol=0.006, err_msg=f"{name} {head} {title}")
+                    np.testing.assert_allclose(actual[title], array, atol=0.0006, err_msg=f"{name} {head} {title}")
                 assert found.locator("#steps nav [aria-current=step]").text_content() == step
                 assert found.evaluate("document.documentElement.scrollWidth") <= width
     found.select_option("#layer", "2")
     assert not found.is_visible("#steps")
     assert not found.is_visible("input[value=steps]")
+    assert not found.is_visible("#note")
+    assert found.evaluate(disabled) == [False] * 4
     assert found.text_content("#shown").endswith("as heat map")
 
 
@@ -479,9 +609,10 @@ def test_what_the_steps_leave_out_and_who_attends(opened, stepped):
     found.focus("#steps nav button")
     found.keyboard.press("Tab")
     found.keyboard.press("Enter")
-    assert found.text_content("#steps h2") == "Step 2 of 6: scores"
-    assert found.evaluate("document.activeElement.textContent") == "2 Scores"
+    assert found.text_content("#steps h2") == "Step 2 of 6: logits"
+    assert found.evaluate("document.activeElement.textContent") == "2 Logits"
     assert "the first 3 × 12; 3 numbers left out" in found.text_content("#steps")
+    assert "Along T: a query. Along S: a key." in found.text_content("#steps")
     rows = found.evaluate(
         "[...document.querySelectorAll('#steps table')[2].rows].map((row) => row.cells[0].textContent)"
     )

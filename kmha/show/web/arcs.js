@@ -111,7 +111,7 @@ function paintArcs(painter, shown, at, theme) {
  */
 function legend(painter, shown, at, theme) {
   const note = `no arcs below ${number(leastDrawn(shown))}${shown.unit}`;
-  paintLegend(painter, { ...shown, zeros: null }, theme, 4, at.height - LEGEND, note);
+  paintLegend(painter, shown, theme, 4, at.height - LEGEND, ["left (row)", "right (column)"], false, note);
 }
 
 /**

@@ -49,7 +49,20 @@ export function showChoice(data, choice) {
   fill("view", numbered(sentence.views.map((each) => each.name)), String(choice.view));
   fill("layer", numbered(view.layers.map((each) => each.name)), String(choice.layer));
   fill("head", headOptions(heads), choice.head);
+  const stepping = choice.figure === "steps";
+  for (const option of element("head", HTMLSelectElement).options) {
+    option.disabled = stepping && !(Number(option.value) >= 0);
+  }
+  element("zoom", HTMLInputElement).disabled = stepping;
+  for (const id of ["png", "svg", "csv"]) {
+    const button = element(id, HTMLButtonElement);
+    button.disabled = stepping;
+    button.title = stepping ? "Steps cannot be saved: choose heat map or arcs first." : "";
+  }
+  element("note", HTMLElement).hidden = !stepping;
   element("sentence-field", HTMLElement).hidden = data.sentences.length === 1;
+  element("only", HTMLElement).hidden = data.sentences.length > 1;
+  element("only", HTMLElement).textContent = sentence.title;
   for (const radio of document.querySelectorAll("input[name=figure]")) {
     if (radio instanceof HTMLInputElement) radio.checked = radio.value === choice.figure;
   }
@@ -73,7 +86,7 @@ function headOptions(heads) {
 }
 
 /**
- * Describe the choice in words.
+ * Describe the choice in words, without the figure.
  * @param {import("./data.js").Data} data
  * @param {Choice} choice
  * @returns {string}
@@ -82,8 +95,18 @@ export function describe(data, choice) {
   const view = data.sentences[choice.sentence].views[choice.view];
   const layer = view.layers[choice.layer];
   const head = headOptions(layer.heads).find(([value]) => value === choice.head);
+  return `${view.name}: ${layer.name} of ${view.layers.length}, ${head ? head[1] : ""}`;
+}
+
+/**
+ * Describe the choice in words, with the figure.
+ * @param {import("./data.js").Data} data
+ * @param {Choice} choice
+ * @returns {string}
+ */
+export function describeFigure(data, choice) {
   const figure = { map: "heat map", arcs: "arcs", steps: "steps" }[choice.figure];
-  return `${view.name}: ${layer.name} of ${view.layers.length}, ${head ? head[1] : ""}, as ${figure}`;
+  return `${describe(data, choice)}, as ${figure}`;
 }
 
 /**
@@ -115,7 +138,7 @@ export function listen(choice, changed) {
 }
 
 /**
- * Change the head (left and right) or the layer (up and down). Return whether the key does so.
+ * Change the head (left and right, round and round) or the layer (up and down). Return whether the key does so.
  * @param {import("./data.js").Data} data
  * @param {Choice} choice
  * @param {string} key
@@ -129,7 +152,7 @@ export function step(data, choice, key) {
     choice.layer = Math.min(Math.max(choice.layer + by, 0), view.layers.length - 1);
   } else {
     const heads = headOptions(view.layers[choice.layer].heads).map(([value]) => value);
-    choice.head = heads[Math.min(Math.max(heads.indexOf(choice.head) + by, 0), heads.length - 1)];
+    choice.head = heads[(heads.indexOf(choice.head) + by + heads.length) % heads.length];
   }
   return true;
 }

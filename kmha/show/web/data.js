@@ -2,21 +2,22 @@
 
 /**
  * @typedef {{
- *   name: string, heads: number, scores: string, zeros: string, entropy: string, steps: Calculation | null
+ *   name: string, heads: number, scores: string, zeros: string, masked: string, sums: boolean, entropy: string,
+ *   steps: Calculation | null
  * }} Layer
  * @typedef {{
  *   name: string, rows: string[], columns: string[], rowsAre: string, columnsAre: string, layers: Layer[]
  * }} View
  * @typedef {{shape: number[], values: (number | null)[][]}} Numbers the first numbers of a matrix; `null` is −∞
  * @typedef {{
- *   sizes: Object<string, number>, same: string, inputs: Object<string, Numbers>, output: Numbers,
- *   heads: Object<string, Numbers>[]
+ *   sizes: Object<string, number>, same: string, inputNames: Object<string, string>, inputs: Object<string, Numbers>,
+ *   output: Numbers, heads: Object<string, Numbers>[]
  * }} Calculation
  * @typedef {{title: string, views: View[]}} Sentence
  * @typedef {{title: string, colours: string[], sentences: Sentence[]}} Data
  * @typedef {{
  *   values: Float32Array, zeros: Uint8Array | null, rows: string[], columns: string[], rowsAre: string,
- *   columnsAre: string, highest: number, unit: string
+ *   columnsAre: string, highest: number, highestIs: string, unit: string, valuesAre: string, masked: string
  * }} Matrix
  */
 
@@ -54,7 +55,10 @@ export function matrix(view, index, choice) {
     const highest = Math.log2(Math.max(columns.length, 2));
     const values = Float32Array.from(bytes(layer.entropy), (value) => (value / 255) * highest);
     const heads = Array.from({ length: layer.heads }, (_, head) => `head ${head + 1}`);
-    return { values, zeros: null, rows, columns: heads, rowsAre, columnsAre: "heads", highest, unit: " bits" };
+    return {
+      ...{ values, zeros: null, rows, columns: heads, rowsAre, columnsAre: "a head", highest, unit: " bits" },
+      ...{ highestIs: "largest possible", valuesAre: "entropy of the scores of each query", masked: "" },
+    };
   }
   const scores = bytes(layer.scores);
   const size = rows.length * columns.length;
@@ -70,7 +74,14 @@ export function matrix(view, index, choice) {
     for (const value of scores) highest = Math.max(highest, value / 255); // heads can be compared
   }
   const zeros = layer.zeros ? bytes(layer.zeros) : null;
-  return { values, zeros, rows, columns, rowsAre, columnsAre, highest: highest || 1, unit: "" };
+  const one = choice === "mean" || choice === "maximum" ? `${choice} of the scores` : "scores";
+  const sums = layer.sums && choice !== "maximum" ? "; each row adds up to 1" : "";
+  return {
+    ...{ values, zeros, rows, columns, rowsAre, columnsAre, highest: highest || 1, unit: "" },
+    highestIs: choice === "mean" ? "largest mean shown" : "largest of all heads",
+    valuesAre: `${one} after softmax${sums}`,
+    masked: layer.masked,
+  };
 }
 
 /**

@@ -10,7 +10,7 @@ export function csv(shown) {
   const lines = [["", ...columns].map(quoted).join(",")];
   rows.forEach((text, row) => {
     const scores = Array.from(values.subarray(row * columns.length, (row + 1) * columns.length));
-    lines.push([quoted(text), ...scores.map((score) => score.toFixed(4))].join(","));
+    lines.push([quoted(text), ...scores.map((score) => score.toFixed(3))].join(","));
   });
   return `\ufeff${lines.join("\r\n")}\r\n`; // spreadsheets take a file for UTF-8 by its first character
 }

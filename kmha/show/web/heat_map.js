@@ -12,7 +12,7 @@ const LARGEST_CELL = 42;
 /**
  * @typedef {{
  *   width: number, height: number, left: number, top: number, cellWidth: number, cellHeight: number,
- *   rows: string[], columns: string[], upright: boolean
+ *   rows: string[], columns: string[], upright: boolean[]
  * }} MapLayout
  */
 
@@ -32,8 +32,8 @@ function layoutMap(shown, room, zoom) {
   const cellWidth = Math.min(Math.max(fitting, 3), LARGEST_CELL) * zoom;
   const cellHeight = Math.min(cellWidth, Math.max(14, 700 / rows.length) * zoom);
   const longest = Math.max(...columns.map((text) => measure(text, SIZE)));
-  const upright = longest + 4 > cellWidth;
-  const top = (upright ? longest : LABEL) + 6;
+  const upright = columns.map((text) => measure(text, SIZE) + 4 > cellWidth);
+  const top = (upright.includes(true) ? Math.max(longest, LABEL) : LABEL) + 6;
   const width = Math.max(left + cellWidth * columns.length + 2, Math.min(room, 380));
   const height = top + cellHeight * rows.length + LEGEND;
   return { width, height, left, top, cellWidth, cellHeight, rows, columns, upright };
@@ -54,9 +54,9 @@ function paintMap(painter, shown, at, theme) {
   painter.box(left, top, cellWidth * columns.length, cellHeight * rows.length, theme.line, 1);
   const every = Math.ceil(LABEL / cellHeight);
   for (let row = 0; row < rows.length; row += every) rowLabel(painter, at, row, theme.text, false);
-  const step = at.upright ? Math.ceil(LABEL / cellWidth) : 1;
+  const step = at.upright.includes(true) ? Math.ceil(LABEL / cellWidth) : 1;
   for (let column = 0; column < columns.length; column += step) columnLabel(painter, at, column, theme.text, false);
-  paintLegend(painter, shown, theme, 4, top + cellHeight * rows.length, "");
+  paintLegend(painter, shown, theme, 4, top + cellHeight * rows.length, ["row", "column"], true, "");
 }
 
 /**
@@ -84,11 +84,12 @@ function rowLabel(painter, at, row, colour, bold) {
  */
 function columnLabel(painter, at, column, colour, bold) {
   const x = at.left + (column + 0.5) * at.cellWidth;
-  const y = at.upright ? at.top - 4 : at.top - LABEL / 2 - 3;
+  const upright = at.upright[column];
+  const y = upright ? at.top - 4 : at.top - LABEL / 2 - 3;
   painter.text(at.columns[column], x, y, {
     size: SIZE,
-    align: at.upright ? "start" : "middle",
-    upright: at.upright,
+    align: upright ? "start" : "middle",
+    upright,
     colour,
     bold,
   });
@@ -128,7 +129,7 @@ function markMap(painter, _shown, at, theme, row, column) {
   }
   if (column >= 0) {
     painter.box(left + column * cellWidth, top, cellWidth, cellHeight * at.rows.length, theme.accent, 2);
-    const wide = at.upright ? LABEL : cellWidth;
+    const wide = at.upright[column] ? LABEL : cellWidth;
     painter.box(left + (column + 0.5) * cellWidth - wide / 2, 0, wide, top - 2, theme.back, 0);
     columnLabel(painter, at, column, theme.accent, true);
   }

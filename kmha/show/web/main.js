@@ -1,18 +1,19 @@
 // The page: what is chosen, drawn and marked.
 
 import { arcs } from "./arcs.js";
-import { describe, element, listen, showChoice, step } from "./controls.js";
-import { matrix } from "./data.js";
+import { describe, describeFigure, element, listen, showChoice, step } from "./controls.js";
+import { isZero, matrix } from "./data.js";
 import { csv, fileName, save } from "./files.js";
 import { heatMap } from "./heat_map.js";
 import { number } from "./legend.js";
-import { CanvasPainter, SvgPainter } from "./painter.js";
+import { CanvasPainter, lines, measure, SvgPainter } from "./painter.js";
 import { showSteps } from "./steps.js";
 import { scoreTable } from "./table.js";
 import { theme } from "./theme.js";
 
 const LARGEST_CANVAS = 8000; // in pixels of the screen; browsers refuse much larger ones
-const TITLE = 24; // height of the title of a saved picture
+const TITLE = 13; // font size of the title of a saved picture
+const LINE = 20; // height of one of its lines
 
 /** @type {import("./data.js").Data} */
 const data = JSON.parse(element("data", HTMLElement).textContent || "");
@@ -32,6 +33,7 @@ const details = element("table", HTMLDetailsElement);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
 let chosen = { row: -1, column: -1 }; // the marked tokens
+let pinned = false; // whether they stay marked when the pointer moves
 let shown = matrix(data.sentences[0].views[choice.view], 0, choice.head);
 let figure = /** @type {any} */ (heatMap);
 let at = /** @type {any} */ (null);
@@ -43,7 +45,7 @@ function draw() {
   const view = sentence.views[choice.view];
   const before = shown;
   shown = matrix(view, choice.layer, choice.head);
-  const description = describe(data, choice);
+  const description = describeFigure(data, choice);
   const title = element("shown", HTMLElement);
   if (title.textContent !== description) title.textContent = description;
   const { steps } = view.layers[choice.layer];
@@ -99,8 +101,9 @@ function sized(canvas, width, height) {
  * @param {number} column
  */
 function mark(row, column) {
-  if (row === chosen.row && column === chosen.column && row + column !== -2) return;
   const nothing = row < 0 && column < 0;
+  pinned = pinned && !nothing;
+  if (row === chosen.row && column === chosen.column && !nothing) return;
   if (!nothing || chosen.row >= 0 || chosen.column >= 0) {
     const context = /** @type {CanvasRenderingContext2D} */ (marked.getContext("2d"));
     context.clearRect(0, 0, at.width, at.height);
@@ -108,7 +111,30 @@ function mark(row, column) {
   }
   drawn.classList.toggle("dim", figure.dims && !nothing);
   chosen = { row, column };
-  element("pair", HTMLElement).replaceChildren(...inWords());
+  say();
+}
+
+/**
+ * Pin what is marked, or release it.
+ * @param {boolean} pin
+ */
+function setPinned(pin) {
+  pinned = pin && (chosen.row >= 0 || chosen.column >= 0);
+  say();
+}
+
+function say() {
+  element("pair", HTMLElement).replaceChildren(...inWords(), pinned ? " (pinned)" : "");
+}
+
+/**
+ * Return the row and the column under the pointer, each -1 if there is none.
+ * @param {MouseEvent} event
+ * @returns {[number, number]}
+ */
+function under(event) {
+  const box = drawn.getBoundingClientRect();
+  return figure.find(at, event.clientX - box.left, event.clientY - box.top);
 }
 
 /**
@@ -125,8 +151,9 @@ function inWords() {
     return isolated;
   };
   if (row >= 0 && column >= 0) {
-    const score = values[row * columns.length + column];
-    return [token(rows[row]), " → ", token(columns[column]), `: ${number(score)}${unit}`];
+    const index = row * columns.length + column;
+    const score = isZero(shown, index) ? "masked" : `${number(values[index])}${unit}`;
+    return [token(rows[row]), " → ", token(columns[column]), `: ${score}`];
   }
   const others = (row >= 0 ? columns : rows).map((text, index) => {
     const [i, j] = row >= 0 ? [row, index] : [index, column];
@@ -152,7 +179,7 @@ function fillTable() {
  */
 function press(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
-  if (event.key === "Escape") mark(-1, -1);
+  if (event.key === "Enter") setPinned(!pinned);
   else if (event.shiftKey && event.key.startsWith("Arrow")) {
     const vertical = event.key === "ArrowUp" || event.key === "ArrowDown";
     const by = event.key === "ArrowUp" || event.key === "ArrowLeft" ? -1 : 1;
@@ -174,20 +201,27 @@ function drawFile(surface) {
   const layout = { ...figure.layout(shown, 960, choice.zoom) };
   const light = theme(data.colours, false);
   const sentence = data.sentences[choice.sentence].title;
-  const title = [data.sentences.length > 1 ? sentence : data.title, describe(data, choice)].join(" · ");
-  const [width, height] = [Math.max(layout.width, 480), layout.height + TITLE];
+  const least = Math.max(layout.width, 480);
+  const title = [`${data.title} · ${sentence}`, describeFigure(data, choice)].flatMap((text) =>
+    lines(text, TITLE, least - 8),
+  );
+  const above = LINE * title.length + 4;
+  const width = Math.max(least, ...title.map((line) => measure(line, TITLE) + 8));
+  const height = layout.height + above;
   const painter = surface(width, height);
-  layout.top += TITLE;
-  layout.height += TITLE;
+  layout.top += above;
+  layout.height = height;
   figure.paint(painter, shown, layout, light);
-  painter.text(title, 4, TITLE / 2, { size: 13, colour: light.text, bold: true });
+  title.forEach((line, index) => {
+    painter.text(line, 4, LINE * (index + 0.5), { size: TITLE, colour: light.text, bold: true });
+  });
   return { width, height, painter };
 }
 
 function saveSvg() {
   const { width, height, painter } = drawFile(() => new SvgPainter());
   if (!(painter instanceof SvgPainter)) return;
-  save(fileName(describe(data, choice), "svg"), painter.file(width, height), "image/svg+xml");
+  save(fileName(describeFigure(data, choice), "svg"), painter.file(width, height), "image/svg+xml");
 }
 
 function savePng() {
@@ -201,7 +235,7 @@ function savePng() {
     context.scale(scale, scale);
     return new CanvasPainter(context);
   });
-  canvas.toBlob((blob) => blob && save(fileName(describe(data, choice), "png"), blob, "image/png"));
+  canvas.toBlob((blob) => blob && save(fileName(describeFigure(data, choice), "png"), blob, "image/png"));
 }
 
 let waiting = false;
@@ -218,12 +252,15 @@ function drawSoon() {
 
 listen(choice, draw);
 frame.addEventListener("keydown", press);
-drawn.parentElement?.addEventListener("pointermove", (event) => {
-  const box = drawn.getBoundingClientRect();
-  const [row, column] = figure.find(at, event.clientX - box.left, event.clientY - box.top);
+addEventListener("keydown", (event) => event.key === "Escape" && mark(-1, -1));
+drawn.addEventListener("pointermove", (event) => pinned || mark(...under(event)));
+drawn.addEventListener("click", (event) => {
+  const [row, column] = under(event);
+  const again = pinned && row === chosen.row && column === chosen.column;
   mark(row, column);
+  setPinned(!again);
 });
-frame.addEventListener("pointerleave", () => mark(-1, -1));
+frame.addEventListener("pointerleave", () => pinned || mark(-1, -1));
 element("png", HTMLButtonElement).addEventListener("click", savePng);
 element("svg", HTMLButtonElement).addEventListener("click", saveSvg);
 element("csv", HTMLButtonElement).addEventListener("click", () => {

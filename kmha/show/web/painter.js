@@ -11,13 +11,13 @@ const FONT = "system-ui, sans-serif";
 const measuring = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 
 /**
- * Return the width of a text in pixels.
+ * Return the width of a text in pixels if it is bold, as a marked label is.
  * @param {string} text
  * @param {number} size font size
  * @returns {number}
  */
 export function measure(text, size) {
-  measuring.font = `${size}px ${FONT}`;
+  measuring.font = `bold ${size}px ${FONT}`;
   return measuring.measureText(text).width;
 }
 
@@ -33,6 +33,23 @@ export function shorten(text, size, width) {
   const characters = Array.from(new Intl.Segmenter().segment(text), (part) => part.segment);
   while (characters.length > 1 && measure(`${characters.join("")}…`, size) > width) characters.pop();
   return `${characters.join("")}…`;
+}
+
+/**
+ * Return the lines of a text that is wider than `width`. A word that is wider stays whole.
+ * @param {string} text
+ * @param {number} size font size
+ * @param {number} width
+ * @returns {string[]}
+ */
+export function lines(text, size, width) {
+  const found = [""];
+  for (const { segment } of new Intl.Segmenter(undefined, { granularity: "word" }).segment(text)) {
+    const longer = found[found.length - 1] + segment;
+    if (measure(longer.trim(), size) > width) found.push(segment);
+    else found[found.length - 1] = longer;
+  }
+  return found.map((line) => line.trim()).filter(Boolean);
 }
 
 /** Draws on a canvas. */

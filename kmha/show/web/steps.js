@@ -1,5 +1,6 @@
 // The step view: one head of one layer, from its inputs to its part of the output, in six steps.
 
+import { number } from "./legend.js";
 import { addRow } from "./table.js";
 
 /**
@@ -35,7 +36,7 @@ function stepsOf(calculation, head) {
   );
   const logits = shown("logits", "T, S", own.logits, ["rows", "columns"]);
   const masked = shown("masked logits", "T, S", own.masked, ["rows", "columns"]);
-  const scores = shown("scores", "T, S", own.scores, ["rows", "columns"]);
+  const scores = shown("scores (softmax)", "T, S", own.scores, ["rows", "columns"]);
   const mixed = shown("mixed values", "T, O", own.mixed, ["rows", null]);
   const mask = own.mask && { ...shown("mask", "T, S", own.mask, ["rows", "columns"]), boolean: true };
   return [
@@ -44,7 +45,7 @@ function stepsOf(calculation, head) {
       text: `${calculation.same} Each is multiplied by a kernel of its own, and a bias is added.`,
       equation: "BTI,HIO->BTHO",
       products: projected.map(([name, , positions, tokens], index) => [
-        shown(name, `${positions}, I`, inputs[name], [tokens, null]),
+        shown(calculation.inputNames[name], `${positions}, I`, inputs[name], [tokens, null]),
         "·",
         [
           shown(`${name} kernel`, "I, O", own[`${name}Kernel`], [null, null]),
@@ -55,10 +56,10 @@ function stepsOf(calculation, head) {
       ]),
     },
     {
-      name: "Scores",
+      name: "Logits",
       text:
         "The logit of a query and a key is the product of their rows, divided by √O = " +
-        `${Math.sqrt(sizes.O).toPrecision(3)}.`,
+        `${number(Math.sqrt(sizes.O))}.`,
       equation: "BTHO,BSHO->BHTS",
       products: [[query, "·", key, "ᵀ / √O =", logits]],
     },
@@ -71,7 +72,7 @@ function stepsOf(calculation, head) {
       products: mask ? [[logits, "and", mask, "=", masked]] : [[masked]],
     },
     {
-      name: "Softmax",
+      name: "Scores (softmax)",
       text: "exp(logit) divided by the sum of its row. The scores of a query are positive and add up to 1.",
       equation: "",
       products: [[masked, "→", scores]],
@@ -122,7 +123,8 @@ export function showSteps(section, calculation, head, view) {
   }
   const letters = document.createElement("p");
   letters.className = "quiet";
-  letters.textContent = lettersInWords(calculation.sizes);
+  const axes = `Along T: ${view.rowsAre}. Along S: ${view.columnsAre}. `;
+  letters.textContent = axes + lettersInWords(calculation.sizes);
   const products = step.products.map((parts) => {
     const line = document.createElement("div");
     line.className = "product";
@@ -220,9 +222,8 @@ function matrixTable(shown, view) {
   addRow(table.createTHead(), "", headings, "th");
   const body = table.createTBody();
   const largest = Math.max(1e-9, ...numbers.values.flat().map((value) => Math.abs(value ?? 0)));
-  const digits = shown.boolean ? 0 : largest < 1 ? 3 : 2;
   numbers.values.forEach((values, row) => {
-    const texts = values.map((value) => cellText(value, digits));
+    const texts = values.map((value) => (value === null ? "−∞" : shown.boolean ? String(value) : number(value)));
     const cells = addRow(body, rows === 1 ? "" : label(axes[0], row), texts, "td").cells;
     values.forEach((value, column) => {
       const colour = (value ?? 0) < 0 ? "negative" : "positive";
@@ -236,17 +237,4 @@ function matrixTable(shown, view) {
   scroll.setAttribute("aria-label", shown.title);
   scroll.append(table);
   return scroll;
-}
-
-/**
- * @param {number | null} value `null` means minus infinity
- * @param {number} digits
- * @returns {string}
- */
-function cellText(value, digits) {
-  if (value === null) return "−∞";
-  return value
-    .toFixed(digits)
-    .replace(/^-(?=[.0]*$)/, "")
-    .replace("-", "−");
 }

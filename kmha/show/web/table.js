@@ -1,5 +1,8 @@
 // The scores as a table, for screen readers and for those who want numbers.
 
+import { isZero } from "./data.js";
+import { number } from "./legend.js";
+
 const CELLS = 20000; // in a larger matrix, only the highest scores of each row are listed
 const HIGHEST = 10;
 
@@ -14,24 +17,28 @@ export function scoreTable(shown, title) {
   const all = values.length <= CELLS;
   const table = document.createElement("table");
   table.createCaption().textContent = all ? title : `${title}: the ${HIGHEST} highest of each row`;
+  const short = shown.unit ? "head" : "key"; // the unit of entropy, which has a column for each head
   const numbers = Array.from({ length: HIGHEST }, (_, index) => `${index + 1}.`);
-  addRow(table.createTHead(), `${shown.rowsAre} → ${shown.columnsAre}`, all ? columns : numbers, "th");
+  addRow(table.createTHead(), `query \\ ${short}`, all ? columns : numbers, "th");
   const body = table.createTBody();
   rows.forEach((text, row) => {
-    const scores = Array.from(values.subarray(row * columns.length, (row + 1) * columns.length));
-    addRow(body, text, all ? scores.map((score) => score.toFixed(3)) : highest(scores, columns), "td");
+    const start = row * columns.length;
+    const scores = Array.from(values.subarray(start, start + columns.length));
+    const texts = scores.map((score, column) => (isZero(shown, start + column) ? "masked" : number(score)));
+    addRow(body, text, all ? texts : highest(scores, texts, columns), "td");
   });
   return table;
 }
 
 /**
  * @param {number[]} scores
+ * @param {string[]} texts of the scores
  * @param {string[]} columns
  * @returns {string[]}
  */
-function highest(scores, columns) {
+function highest(scores, texts, columns) {
   const order = scores.map((_, index) => index).sort((a, b) => scores[b] - scores[a]);
-  return order.slice(0, HIGHEST).map((index) => `${columns[index]} (${index + 1}): ${scores[index].toFixed(3)}`);
+  return order.slice(0, HIGHEST).map((index) => `${columns[index]} (${index + 1}): ${texts[index]}`);
 }
 
 /**
