@@ -217,6 +217,15 @@ def test_a_click_pins_a_cell_until_the_next_one_or_escape(opened, width):
     assert text().startswith(words(1, 0))
 
 
+def test_a_tap_pins_a_cell(opened):
+    found = opened(390, has_touch=True)
+    at = found.evaluate("at")
+    place = {"x": at["left"] + 1.5 * at["cellWidth"], "y": at["top"] + 2.5 * at["cellHeight"]}
+    found.tap("#drawn", position=place)
+    assert found.text_content("#pair").startswith(f"{TARGET[2]} → {SOURCE[1]}: ")
+    assert found.text_content("#pair").endswith(" (pinned)")
+
+
 @WIDTHS
 def test_masked_cells_and_the_legend(opened, width):
     found = opened(width)
@@ -254,10 +263,10 @@ def test_marked_labels_fit(opened, width, tmp_path):
     """Bold labels are wider. What is drawn for them must not touch the edges of the picture."""
     path = tmp_path / "wide.html"
     scores = {"block": _scores(2, 4, 3)}
-    page(scores, path, ["WWWWWWWWWWWWW", "b", "c", "d"], ["MMMMMMMMMMMMM", "f", "g"])
+    page(scores, path, ["WWWWWWWWWWWWW", "b", "c", "d"], ["MMMMMMMMMMMMM", "f", "gg"])
     found = opened(width, path)
     at = found.evaluate("at")
-    assert at["upright"] == [True, False, False]
+    assert at["upright"] == [True, False, True]
     found.hover("#drawn", position={"x": at["left"] + 4, "y": at["top"] + 4})
     edges = f"""() => {{ {READ}
       const data = read(marked);
@@ -351,6 +360,9 @@ def test_sentences_and_size(opened, width):
 def test_nothing_serious_for_axe(opened, serious_violations, width, dark):
     found = opened(width, color_scheme="dark" if dark else "light", bypass_csp=True)
     _open_table(found)
+    at = found.evaluate("at")
+    found.click("#drawn", position={"x": 2, "y": at["top"] + 2})
+    assert found.text_content("#pair").endswith(" (pinned)")
     assert serious_violations(found) == []
     found.check("input[value=arcs]")
     assert serious_violations(found) == []

@@ -32,8 +32,9 @@ function layoutMap(shown, room, zoom) {
   const cellWidth = Math.min(Math.max(fitting, 3), LARGEST_CELL) * zoom;
   const cellHeight = Math.min(cellWidth, Math.max(14, 700 / rows.length) * zoom);
   const longest = Math.max(...columns.map((text) => measure(text, SIZE)));
-  const upright = columns.map((text) => measure(text, SIZE) + 4 > cellWidth);
-  const top = (upright.includes(true) ? Math.max(longest, LABEL) : LABEL) + 6;
+  const narrow = longest + 4 > cellWidth;
+  const upright = shown.columns.map((text) => narrow && Array.from(new Intl.Segmenter().segment(text)).length > 1);
+  const top = Math.max(narrow ? longest : 0, LABEL) + 6;
   const width = Math.max(left + cellWidth * columns.length + 2, Math.min(room, 380));
   const height = top + cellHeight * rows.length + LEGEND;
   return { width, height, left, top, cellWidth, cellHeight, rows, columns, upright };
@@ -54,7 +55,7 @@ function paintMap(painter, shown, at, theme) {
   painter.box(left, top, cellWidth * columns.length, cellHeight * rows.length, theme.line, 1);
   const every = Math.ceil(LABEL / cellHeight);
   for (let row = 0; row < rows.length; row += every) rowLabel(painter, at, row, theme.text, false);
-  const step = at.upright.includes(true) ? Math.ceil(LABEL / cellWidth) : 1;
+  const step = Math.ceil(LABEL / cellWidth);
   for (let column = 0; column < columns.length; column += step) columnLabel(painter, at, column, theme.text, false);
   paintLegend(painter, shown, theme, 4, top + cellHeight * rows.length, ["row", "column"], true, "");
 }
@@ -129,7 +130,7 @@ function markMap(painter, _shown, at, theme, row, column) {
   }
   if (column >= 0) {
     painter.box(left + column * cellWidth, top, cellWidth, cellHeight * at.rows.length, theme.accent, 2);
-    const wide = at.upright[column] ? LABEL : cellWidth;
+    const wide = at.upright[column] ? LABEL : Math.max(cellWidth, LABEL);
     painter.box(left + (column + 0.5) * cellWidth - wide / 2, 0, wide, top - 2, theme.back, 0);
     columnLabel(painter, at, column, theme.accent, true);
   }

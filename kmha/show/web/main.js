@@ -124,7 +124,9 @@ function setPinned(pin) {
 }
 
 function say() {
-  element("pair", HTMLElement).replaceChildren(...inWords(), pinned ? " (pinned)" : "");
+  const pair = element("pair", HTMLElement);
+  pair.replaceChildren(...inWords(), pinned ? " (pinned)" : "");
+  pair.tabIndex = pair.scrollHeight > pair.clientHeight ? 0 : -1; // its height is fixed, and keys scroll a long text
 }
 
 /**
