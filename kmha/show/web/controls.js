@@ -80,7 +80,7 @@ function headOptions(heads) {
   return [
     ["mean", "mean of the heads"],
     ["maximum", "maximum of the heads"],
-    ["entropy", "entropy of each head"],
+    ["entropy", "entropy of each head in nats"],
     ...each,
   ];
 }
@@ -95,7 +95,8 @@ export function describe(data, choice) {
   const view = data.sentences[choice.sentence].views[choice.view];
   const layer = view.layers[choice.layer];
   const head = headOptions(layer.heads).find(([value]) => value === choice.head);
-  return `${view.name}: ${layer.name} of ${view.layers.length}, ${head ? head[1] : ""}`;
+  const count = view.layers.length;
+  return `${view.name}: ${layer.name}${count > 1 ? ` of ${count}` : ""}, ${head ? head[1] : ""}`;
 }
 
 /**

@@ -266,14 +266,20 @@ function drawSoon() {
 listen(choice, draw);
 frame.addEventListener("keydown", press);
 addEventListener("keydown", (event) => event.key === "Escape" && mark(-1, -1));
-drawn.addEventListener("pointermove", (event) => pinned || mark(...under(event)));
+drawn.addEventListener("pointerdown", (event) => pinned || mark(...under(event)));
+drawn.addEventListener("pointermove", (event) => {
+  if (event.pointerType === "touch" && pinned) setPinned(false); // a finger that moves does not click
+  if (!pinned) mark(...under(event));
+});
 drawn.addEventListener("click", (event) => {
   const [row, column] = under(event);
   const again = pinned && row === chosen.row && column === chosen.column;
   mark(row, column);
   setPinned(!again);
 });
-frame.addEventListener("pointerleave", () => pinned || mark(-1, -1));
+frame.addEventListener("pointerleave", (event) => {
+  if (!pinned && event.pointerType !== "touch") mark(-1, -1); // a finger hides what it points at until it leaves
+});
 element("png", HTMLButtonElement).addEventListener("click", savePng);
 element("svg", HTMLButtonElement).addEventListener("click", saveSvg);
 element("csv", HTMLButtonElement).addEventListener("click", () => {
