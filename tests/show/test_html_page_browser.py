@@ -255,16 +255,22 @@ def test_a_finger_that_is_dragged_shows_the_values(opened):
         assert said(1, 3)
 
 
-def test_equal_scores_have_few_arcs(opened, tmp_path):
+@WIDTHS
+def test_equal_scores_have_few_arcs(opened, tmp_path, width):
     path = tmp_path / "uniform.html"
-    page({"block": np.full((2, 70, 80), 1 / 80), "other": RANDOM.dirichlet(np.full(60, 0.1), size=(1, 70))}, path)
-    found = opened(path=path)
+    scores = np.full((2, 70, 80), 1 / 80)
+    scores[0, 0, 0] = 0
+    page({"block": scores, "other": RANDOM.dirichlet(np.full(60, 0.1), size=(1, 70))}, path)
+    found = opened(width, path)
     found.select_option("#view", "0")
     found.check("input[value=arcs]")
     _, content = _saved(found, "#svg")
     assert content.count(b"<path ") == 3000
-    assert any("arcs of 3000 of the largest scores alone" in text for text in _texts(content))
+    legend = "no score is 0 in every head; at most 3000 arcs"
+    assert legend in _texts(content)
+    assert found.evaluate("(text) => measure(text, 12) + 4 < at.width", legend)
     found.focus("#frame")
+    found.keyboard.press("Shift+ArrowDown")
     found.keyboard.press("Shift+ArrowDown")
     assert found.text_content("#pair").count(": 0.013") == 5
     found.select_option("#view", "1")

@@ -85,7 +85,7 @@ function choose(shown) {
   const least = (step / STEPS) * shown.highest;
   const drawn = [...shown.values.keys()].filter((index) => shown.values[index] >= least);
   drawn.sort((a, b) => shown.values[a] - shown.values[b]);
-  if (drawn.length > MOST) return { drawn: drawn.slice(-MOST), note: `arcs of ${MOST} of the largest scores alone` };
+  if (drawn.length > MOST) return { drawn: drawn.slice(-MOST), note: `at most ${MOST} arcs` };
   return { drawn, note: `no arcs below ${number(least)}${shown.unit}` };
 }
 
