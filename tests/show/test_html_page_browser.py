@@ -100,6 +100,49 @@ def opened(file, browser):
     assert "hit" not in titles
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A page of one sentence at three training steps, with its scores."""
+    scores = {step: {"mha": _scores(HEADS, 5, 5)} for step in (0, 1500, 3000)}
+    path = tmp_path_factory.mktemp("trained") / "attention.html"
+    page(scores, path, TARGET)
+    return path, scores
+
+
+@WIDTHS
+def test_the_slider_over_training_steps(opened, trained, width):
+    path, scores = trained
+    found = opened(width, path)
+    assert opened(width).is_hidden("#moment")
+    highest = max(_shown(one["mha"], "mean")[1] for one in scores.values())  # colours can be compared
+
+    def check(step):
+        expected = [colour(value / highest) for value in scores[step]["mha"].mean(axis=0).flat]
+        np.testing.assert_allclose(found.evaluate(PIXELS), expected, atol=6, err_msg=str(step))
+        assert f"training step {step}," in found.text_content("#shown")
+        assert found.text_content("#moment-step") == f"step {step}"
+        assert found.get_attribute("#moment", "aria-valuetext") == f"step {step}"
+
+    check(3000)
+    found.focus("#moment")
+    for step in (1500, 0, 0):
+        found.keyboard.press("ArrowLeft")
+        check(step)
+    box = found.locator("#moment").bounding_box()
+    found.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    check(1500)
+    found.click("#drawn", position=found.evaluate("({x: at.left + 3, y: at.top + 3})"))
+    found.focus("#moment")
+    found.keyboard.press("End")
+    check(3000)
+    assert found.text_content("#pair").endswith(" (pinned)")
+    assert found.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_nothing_serious_in_the_slider_for_axe(opened, trained, serious_violations):
+    assert serious_violations(opened(390, trained[0], bypass_csp=True)) == []
+
+
 def _open_table(found):
     found.click("#table summary")
     found.wait_for_selector("#table td")
@@ -644,4 +687,4 @@ def test_nothing_serious_in_the_steps_for_axe(opened, stepped, serious_violation
 def test_the_page_has_its_data_once(file):
     text = file.read_text(encoding="utf-8")
     data = json.loads(text.split('id="data">')[1].split("</script>")[0])
-    assert [len(view["layers"]) for view in data["sentences"][0]["views"]] == list(VIEWS.values())
+    assert [len(view["layers"]) for view in data["moments"][0]["sentences"][0]["views"]] == list(VIEWS.values())
