@@ -269,6 +269,12 @@ def prune(folder: Path, **options: Any) -> None:
     "--dtype", type=click.Choice(TRAINING_DTYPES), default="float32", show_default=True, help="Training's dtype policy."
 )
 @integer("--devices", "Devices that share each batch: GPUs, or parts of the CPU if there is no GPU.", default=1)
+@click.option(
+    "--probe",
+    nargs=2,
+    metavar="SOURCE TARGET",
+    help="A text and its translation. A page in the folder's logs shows its attention at each check.",
+)
 @click.option("--restart", is_flag=True, help="Delete the run in the folder and start again.")
 def train(**options: Any) -> None:
     """Train a Transformer that translates: dates (the default), Multi30k, or your own text.
@@ -288,6 +294,7 @@ def train(**options: Any) -> None:
       kmha train multi30k --data multi30k --direction de-en --minutes 60 --out de-en
       kmha train --source train.de.gz --target train.en.gz --set training.steps=2000
       kmha train dates --profile my.toml
+      kmha train dates --probe "3 mai 1984" 1984-05-03
       KERAS_BACKEND=jax kmha train dates --devices 2
     """
     from kmha.cli import training

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from kmha.cli import common
-from kmha.translation import devices, preparation
+from kmha.translation import devices, folder, preparation
 from kmha.translation.settings import Settings
 
 PACKAGES = ("tokenizers", "sacrebleu")  # and babel for the dates
@@ -44,6 +44,7 @@ class TrainingChoice:
     dtype: str
     restart: bool
     devices: int = 1
+    probe: tuple[str, str] | None = None
 
     def resolved_task(self) -> str:
         """Return the task, which the options for files can imply. Raise an error if they imply different tasks."""
@@ -226,6 +227,7 @@ def _train(choice: TrainingChoice, prepared: tuple[Any, ...], used: Any, screen:
             from kmha.translation.training import TrainingRun
 
             options: dict[str, Any] = {"minutes": choice.minutes, "started": started, "devices": used}
+            options["probe"] = choice.probe
             config = TrainingRun(*prepared, listener=display, **options).train()
     except KeyboardInterrupt:
         at = f"at step {display.done:,}" if display.done else "before the first step"
@@ -241,6 +243,8 @@ def _train(choice: TrainingChoice, prepared: tuple[Any, ...], used: Any, screen:
     if config.result["ended"] == "diverged":
         why = "the loss became NaN or infinite. Train again with --restart and a lower training.peak_learning_rate."
         raise click.ClickException(why)
+    if choice.probe is not None:
+        click.echo(f"Attention at each check: {path / folder.LOGS / folder.ATTENTION_PAGE}")
     if config.finished:
         click.echo(f"Try it: kmha translate {shlex.quote(str(path))}")
     else:

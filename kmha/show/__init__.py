@@ -5,7 +5,8 @@ always rows (T), and keys are columns (S). `alignment` draws scores as lines bet
 PNG or SVG. `terminal` does not need matplotlib.
 `steps` shows what one head of a layer computes, step by step, with the numbers and shapes.
 `positions` shows a positional encoding, and `scaling` shows why the logits are divided by the square root of d_k.
-`capture` records the scores of any Keras model. `analytics` tells in numbers what each head attends to.
+`capture` records the scores of any Keras model, and `AttentionProbe` those of the same inputs during training.
+`analytics` tells in numbers what each head attends to.
 `page` writes one HTML file in which to choose layers and heads, and to walk through the steps of a layer
 (`Calculation`).
 
@@ -20,6 +21,9 @@ rows: query tokens  columns: key tokens
 0 ·░▒▓█ 0.9
 """
 
+from typing import TYPE_CHECKING
+
+from kmha import lazy
 from kmha.show.alignments import alignment
 from kmha.show.calculation import Calculation
 from kmha.show.head_analytics import Analytics, HeadStatistics, analytics
@@ -31,8 +35,12 @@ from kmha.show.recording import Captured, capture
 from kmha.show.text import terminal
 from kmha.show.worked_steps import steps
 
+if TYPE_CHECKING:
+    from kmha.show.attention_probe import AttentionProbe
+
 __all__ = [
     "Analytics",
+    "AttentionProbe",
     "Calculation",
     "Captured",
     "HeadStatistics",
@@ -50,3 +58,4 @@ __all__ = [
     "steps",
     "terminal",
 ]
+lazy.attach(__name__, {"AttentionProbe": "attention_probe"})  # Keras callbacks need Keras

@@ -106,7 +106,8 @@ def page(
     Args:
         scores: Scores by name of the layer, as `capture` records them and `Transformer` returns them: a mapping to
             arrays (B, H, T, S) or (H, T, S). Each of the B items is a sentence. Or what `Translator.attention` returns,
-            with its tokens. Or a list of several of these.
+            with its tokens. Or a list of several of these. Or one of these for each training step, by its number, such
+            as `AttentionProbe.recorded`: the page then has a slider over the steps.
         path: File to write. An existing file is replaced. `None` writes none.
         rows: Query tokens, at most T: those of the target in a translation. For several sentences, one list for each.
             Positions beyond the tokens are padding and are not shown. `None` shows positions.
@@ -122,7 +123,7 @@ def page(
 
     Raises:
         ValueError: A shape, a value, or the number of token lists or titles is invalid, or `steps` are those of other
-            scores.
+            scores, or the training steps have different sentences or layers.
         FileNotFoundError: The folder does not exist.
 
     >>> import numpy as np
@@ -132,32 +133,69 @@ def page(
     """
     if path is not None and not Path(path).absolute().parent.is_dir():
         raise FileNotFoundError(f"the folder {str(Path(path).parent)!r} does not exist; create it first.")
-    sentences = _sentences(scores, rows, columns)
-    if steps is not None:
-        given = [steps] if isinstance(steps, Mapping) else list(steps)
-        if len(given) != len(sentences):
-            raise ValueError(f"page: expected steps for each of the {len(sentences)} sentences. Received {len(given)}.")
-        for number, (sentence, found) in enumerate(zip(sentences, given, strict=True), 1):
-            for name, one in found.items():
-                if name not in sentence.scores or _own_item(one, sentence.scores[name]) is None:
-                    raise ValueError(f"page: the steps of {name!r} are not those of the scores of sentence {number}.")
-        sentences = [sentence._replace(steps=found) for sentence, found in zip(sentences, given, strict=True)]
-    if titles is not None and (isinstance(titles, str) or len(titles) != len(sentences)):
-        raise ValueError(f"page: expected {len(sentences)} titles, one for each sentence. Received: {titles!r}.")
-    title = tokens.visible(title)
-    data = {
-        "title": title,
-        "colours": convert.COLOURS,
-        "sentences": [
+    moments = scores if _is_history(scores) else {0: scores}
+    found = []
+    for step in sorted(moments):
+        try:
+            sentences = _with_steps(_sentences(moments[step], rows, columns), steps)
+        except ValueError as error:
+            raise ValueError(f"page, step {step}: {error}" if len(moments) > 1 else str(error)) from None
+        if titles is not None and (isinstance(titles, str) or len(titles) != len(sentences)):
+            raise ValueError(f"page: expected {len(sentences)} titles, one for each sentence. Received: {titles!r}.")
+        encoded = [
             _encoded(sentence, titles[number - 1] if titles else None, number)
             for number, sentence in enumerate(sentences, 1)
-        ],
-    }
-    text = _html(title, data)
+        ]
+        found.append({"step": int(step), "sentences": encoded})
+    count = _count(found)
+    title = tokens.visible(title)
+    text = _html(title, {"title": title, "colours": convert.COLOURS, "moments": found})
     if path is not None:
         path = Path(path)
         atomic_files.write_text(path, text)
-    return Page(text, path, f"{len(sentences)} sentence{'s' if len(sentences) > 1 else ''}")
+    description = f"{count} sentence{'s' if count > 1 else ''}"
+    return Page(text, path, description + (f" at {len(found)} steps" if len(found) > 1 else ""))
+
+
+def _is_history(scores: Any) -> bool:
+    """Tell whether the scores are a mapping by training step."""
+    return isinstance(scores, Mapping) and len(scores) > 0 and all(isinstance(key, int | np.integer) for key in scores)
+
+
+def _count(moments: Sequence[Mapping[str, Any]]) -> int:
+    """Return the number of sentences, which is the same at each training step, as are their views and layers."""
+    first = moments[0]
+
+    def structure(moment: Mapping[str, Any]) -> list[Any]:
+        return [
+            (view["name"], view["rows"], view["columns"], [(one["name"], one["heads"]) for one in view["layers"]])
+            for sentence in moment["sentences"]
+            for view in sentence["views"]
+        ]
+
+    for moment in moments:
+        if structure(moment) != structure(first):
+            raise ValueError(
+                f"page: expected the same sentences and layers at each training step. Step {moment['step']} has others "
+                f"than step {first['step']}. Record the same inputs at each step, as `AttentionProbe` does."
+            )
+    return len(first["sentences"])
+
+
+def _with_steps(
+    sentences: list[_Sentence], steps: Mapping[str, Calculation] | Sequence[Mapping[str, Calculation]] | None
+) -> list[_Sentence]:
+    """Return the sentences with the calculations of each, if there are any."""
+    if steps is None:
+        return sentences
+    given = [steps] if isinstance(steps, Mapping) else list(steps)
+    if len(given) != len(sentences):
+        raise ValueError(f"page: expected steps for each of the {len(sentences)} sentences. Received {len(given)}.")
+    for number, (sentence, found) in enumerate(zip(sentences, given, strict=True), 1):
+        for name, one in found.items():
+            if name not in sentence.scores or _own_item(one, sentence.scores[name]) is None:
+                raise ValueError(f"page: the steps of {name!r} are not those of the scores of sentence {number}.")
+    return [sentence._replace(steps=found) for sentence, found in zip(sentences, given, strict=True)]
 
 
 def _sentences(scores: Any, rows: Any, columns: Any) -> list[_Sentence]:

@@ -1,10 +1,12 @@
 """The Keras callbacks of a training run, which act at each check, share the journal, and depend on their order.
 
-The order is Timer, ScoreTranslations, RecordCheck, KeepWeights, WriteLogs, SaveState, NotifyListener. Measuring comes
-before writing files. Of the files that a resumed run needs, the state is written last, so that it implies the others.
+The order is Timer, ScoreTranslations, RecordCheck, KeepWeights, WriteLogs, RecordAttention, SaveState, NotifyListener.
+Measuring comes before writing files. Of the files that a resumed run needs, the state is written last, so that it
+implies the others.
 """
 
 import csv
+import dataclasses
 import io
 import math
 from collections.abc import Callable
@@ -12,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
 from kmha.atomic_files import write_text
 from kmha.translation import checkpoint, folder, scores
 from kmha.translation.checkpoint import HistoryRow, Journal
 from kmha.translation.corpora import Pairs
 from kmha.translation.folder import Config
-from kmha.translation.translator import Translator
+from kmha.translation.translator import Attention, Translator
 
 BATCH_TOKENS = 4096  # maximum number of source tokens in a batch to translate for the score
 
@@ -184,6 +187,44 @@ class WriteLogs(keras.callbacks.Callback):
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+class RecordAttention(keras.callbacks.Callback):
+    """Records the attention of one pair before training and at each check, and rewrites the page that shows it.
+
+    Args:
+        journal: Journal of the run.
+        translator: Translator with the model.
+        path: Folder of the files attention.npz and attention.html. A resumed run adds to them.
+        pair: Source with at least one word, and its translation.
+    """
+
+    def __init__(self, journal: Journal, translator: Translator, path: Path, pair: tuple[str, str]) -> None:
+        super().__init__()
+        self._journal, self._translator, self._path, self._pair = journal, translator, path, pair
+        self._recorded: dict[int, dict[str, np.ndarray]] = {}
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        before = checkpoint.load_attention(self._path / folder.ATTENTION, self._pair, self._attention().scores)
+        self._recorded = {step: scores for step, scores in before.items() if step <= self._journal.step}
+        if self._journal.step not in self._recorded:
+            self._record()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._record()
+
+    def _record(self) -> None:
+        from kmha.show import page
+
+        attention = self._attention()
+        self._recorded[self._journal.step] = attention.scores
+        checkpoint.save_attention(self._path / folder.ATTENTION, self._pair, self._recorded)
+        moments = {step: dataclasses.replace(attention, scores=scores) for step, scores in self._recorded.items()}
+        title = f"Attention of {self._path.absolute().parent.name}"
+        page(moments, self._path / folder.ATTENTION_PAGE, titles=[" → ".join(self._pair)], title=title)
+
+    def _attention(self) -> Attention:
+        return self._translator.attention(*self._pair, note=_ignore)
 
 
 class SaveState(keras.callbacks.Callback):

@@ -1,10 +1,11 @@
-"""The state of a training run in one file, with which the run can be resumed."""
+"""The state of a training run in one file, with which the run can be resumed, and the attention that it recorded."""
 
 import dataclasses
 import io
 import json
+import shlex
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ import numpy as np
 from kmha.atomic_files import write_bytes
 
 JOURNAL = "journal"
+
+PAIR = "pair"
+UNREADABLE = OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile
 
 HistoryRow = dict[str, float]
 
@@ -46,10 +50,8 @@ def save(path: Path, task: Any, journal: Journal) -> None:
     """
     journal.backend = keras.backend.backend()
     arrays = {name: keras.ops.convert_to_numpy(variable) for name, variable in _variables(task)}
-    arrays[JOURNAL] = np.frombuffer(json.dumps(dataclasses.asdict(journal)).encode(), "uint8")
-    data = io.BytesIO()
-    np.savez(data, allow_pickle=False, **arrays)
-    write_bytes(path, data.getvalue())
+    arrays[JOURNAL] = _json(dataclasses.asdict(journal))
+    _write(path, arrays)
 
 
 def load(path: Path, task: Any) -> Journal:
@@ -59,11 +61,9 @@ def load(path: Path, task: Any) -> Journal:
         CheckpointError: The file is broken, or belongs to another model or backend.
     """
     try:
-        # The file is read as bytes, because NumPy would not close a broken file.
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = _read(path)
         journal = Journal(**json.loads(arrays.pop(JOURNAL).tobytes()))
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise CheckpointError(f"{path} cannot be read ({error}). Start again with --restart.") from None
     backend = keras.backend.backend()
     if journal.backend != backend:
@@ -89,3 +89,55 @@ def _variables(task: Any) -> Iterator[tuple[str, Any]]:
     for kind, variables in (("model", task.variables), ("optimizer", task.optimizer.variables)):
         for number, variable in enumerate(variables):
             yield f"{kind}/{number:04d}", variable
+
+
+def save_attention(path: Path, pair: tuple[str, str], recorded: Mapping[int, Mapping[str, np.ndarray]]) -> None:
+    """Write the scores of a source and its translation, by training step and by name of the layer."""
+    arrays = {f"{step}/{name}": scores for step, found in recorded.items() for name, scores in found.items()}
+    _write(path, {PAIR: _json(pair), **arrays})
+
+
+def load_attention(path: Path, pair: tuple[str, str], like: Mapping[str, np.ndarray]) -> dict[int, dict[str, Any]]:
+    """Return the scores that `save_attention` wrote, or none if there is no file.
+
+    Args:
+        path: The file.
+        pair: The source and the translation that it must have.
+        like: Scores of the same pair, whose names and shapes the file must have at each step.
+
+    Raises:
+        CheckpointError: The file is broken, or has the scores of another pair or model.
+    """
+    if not path.exists():
+        return {}
+    found: dict[int, dict[str, Any]] = {}
+    try:
+        arrays = _read(path)
+        before = json.loads(arrays.pop(PAIR).tobytes())
+        for name, scores in arrays.items():
+            step, _, layer = name.partition("/")
+            found.setdefault(int(step), {})[layer] = scores
+    except UNREADABLE as error:
+        raise CheckpointError(f"{path} cannot be read ({error}). Move it away to record attention anew.") from None
+    if before != [*pair]:
+        raise CheckpointError(f"{path} is of --probe {shlex.join(map(str, before))}. Give that again, or move it away.")
+    shapes = {name: scores.shape for name, scores in like.items()}
+    if any({name: scores.shape for name, scores in one.items()} != shapes for one in found.values()):
+        raise CheckpointError(f"{path} is of another model. Move it away to record attention anew.")
+    return found
+
+
+def _json(value: Any) -> np.ndarray:
+    return np.frombuffer(json.dumps(value).encode(), "uint8")
+
+
+def _write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    data = io.BytesIO()
+    np.savez(data, allow_pickle=False, **arrays)
+    write_bytes(path, data.getvalue())
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    # The file is read as bytes, because NumPy would not close a broken file.
+    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}

@@ -3,7 +3,7 @@
     config.json       settings, languages, result of the training
     tokenizer.json    tokenizer of both languages
     model.weights.h5  weights of the finished model, as `keras.Model.load_weights` reads them
-    logs/             history.csv, samples.txt, tensorboard/
+    logs/             history.csv, samples.txt, tensorboard/, attention.npz, attention.html
     checkpoints/      weights of the last checks and, until the training is finished, its state
 
 The folder contains no paths, so it can be moved. Keras is imported only when a model is built.
@@ -26,7 +26,12 @@ POSITIONS = 2**25  # maximum size of the table of positions, which no file conta
 SUFFIX = ".weights.h5"
 CONFIG, TOKENIZER, WEIGHTS, LOGS = "config.json", "tokenizer.json", f"model{SUFFIX}", "logs"
 CHECKPOINTS, STATE = "checkpoints", "state.npz"
-LOG_FILES = HISTORY, SAMPLES = "history.csv", "samples.txt"
+LOG_FILES = HISTORY, SAMPLES, ATTENTION, ATTENTION_PAGE = (
+    "history.csv",
+    "samples.txt",
+    "attention.npz",
+    "attention.html",
+)
 
 
 class FolderError(ValueError):

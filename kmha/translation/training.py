@@ -36,6 +36,10 @@ class TrainingRun:
         listener: Listener that receives the progress.
         started: Start of the session as a value of `time.monotonic`. `None` means now.
         devices: Devices to train on, from `devices.start`. `None` means one device.
+        probe: Source and its translation, whose attention to record at each check. `None` means none.
+
+    Raises:
+        CheckpointError: The source of the probe has no words.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class TrainingRun:
         listener: TrainingListener | None = None,
         started: float | None = None,
         devices: Devices | None = None,
+        probe: tuple[str, str] | None = None,
     ) -> None:
         started = time.monotonic() if started is None else started
         self._path, self._config, self._minutes = path, config, minutes
@@ -61,8 +66,11 @@ class TrainingRun:
         self._pairs = self._encoded(tokenizer, corpus.train, "training")
         validation = self._encoded(tokenizer, corpus.validation, "validation")
         self._validation = list(batches.validation_batches(*validation, self._training.tokens_per_batch))
+        self._translator, self._probe = Translator(self.task.transformer, tokenizer, config.settings.search), probe
+        if probe is not None and not tokenizer.encode([probe[0]])[0]:
+            raise checkpoint.CheckpointError(f"the first text of --probe has no words. Received: {probe[0]!r}.")
         self._scorer = callbacks.Scorer(
-            Translator(self.task.transformer, tokenizer, config.settings.search),
+            self._translator,
             corpus.validation,
             exact=config.task == "dates",
             count=self._training.scored_sentences,
@@ -131,12 +139,14 @@ class TrainingRun:
 
     def _callbacks(self, journal: Journal, timer: callbacks.Timer) -> list[Any]:
         with_board = importlib.util.find_spec("tensorboard") is not None
+        logs, pair = self._path / folder.LOGS, self._probe
         return [
             timer,
             callbacks.ScoreTranslations(journal, self._scorer),
             callbacks.RecordCheck(journal, self._config, timer),
             callbacks.KeepWeights(journal, self._config, self._path),
             callbacks.WriteLogs(journal, self._path, with_board),
+            *([callbacks.RecordAttention(journal, self._translator, logs, pair)] if pair else []),
             callbacks.SaveState(journal, self._state),
             callbacks.NotifyListener(journal, self._listener.step, self._listener.check),
         ]

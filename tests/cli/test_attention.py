@@ -38,7 +38,7 @@ def test_the_file_and_its_path(model_folder, tmp_path):
     data = _data(tmp_path / "attention.html")
     assert data["title"] == f"Attention of {model_folder.name}"
     titles = ["zwei Hunde laufen am Strand .", "eine Katze schläft ."]
-    assert [one["title"] for one in data["sentences"]] == [
+    assert [one["title"] for one in data["moments"][0]["sentences"]] == [
         f"{text} → {title}" for text, title in zip(TEXTS, titles, strict=True)
     ]
 
@@ -47,7 +47,7 @@ def test_the_file_and_its_path(model_folder, tmp_path):
 @pytest.mark.parametrize("options", [["--beam", "3"], ["--greedy"]])
 def test_the_scores_are_those_of_the_translation(translator, tmp_path, options):
     assert _run("model", "-o", "page.html", *options, TEXTS[0]).exit_code == 0
-    (sentence,) = _data(tmp_path / "page.html")["sentences"]
+    (sentence,) = _data(tmp_path / "page.html")["moments"][0]["sentences"]
     best = translator.translate([TEXTS[0]], beam_size=3)[0][0]
     expected = translator.attention(TEXTS[0], best)
     names = {
@@ -69,7 +69,7 @@ def test_the_scores_are_those_of_the_translation(translator, tmp_path, options):
 @pytest.mark.usefixtures("_loaded")
 def test_steps_end_with_the_scores(translator, tmp_path):
     assert _run("model", "--steps", *TEXTS).exit_code == 0
-    for text, sentence in zip(TEXTS, _data(tmp_path / "attention.html")["sentences"], strict=True):
+    for text, sentence in zip(TEXTS, _data(tmp_path / "attention.html")["moments"][0]["sentences"], strict=True):
         expected = translator.attention(text, translator.translate([text])[0][0])
         for view in sentence["views"]:
             for layer in view["layers"]:
@@ -85,7 +85,7 @@ def test_steps_end_with_the_scores(translator, tmp_path):
 def test_an_existing_file_is_replaced(tmp_path):
     (tmp_path / "attention.html").write_text("old")
     assert _run("model", TEXTS[1]).exit_code == 0
-    assert _data(tmp_path / "attention.html")["sentences"]
+    assert _data(tmp_path / "attention.html")["moments"][0]["sentences"]
 
 
 @pytest.mark.usefixtures("_loaded")

@@ -55,7 +55,7 @@ def text(tmp_path):
 
 
 def test_own_text_with_all_kinds_of_trouble(text, tmp_path):
-    result = _run(*FILES, "--out", "made", *TINY)
+    result = _run(*FILES, "--out", "made", *TINY, "--probe", "a dog runs", "ein Hund läuft")
     assert result.exit_code == 0, result.output
     assert (
         "files, en to de: 188 training pairs (3 dropped because one side is empty), 9 validation pairs" in result.stderr
@@ -65,7 +65,11 @@ def test_own_text_with_all_kinds_of_trouble(text, tmp_path):
     assert "BLEU" in result.stderr
     assert "  model      " in result.stderr
     assert result.stdout.splitlines()[0].startswith("made: 4 steps, ")
-    assert result.stdout.splitlines()[1] == "Try it: kmha translate made"
+    assert result.stdout.splitlines()[1:] == [
+        "Attention at each check: made/logs/attention.html",
+        "Try it: kmha translate made",
+    ]
+    assert "a dog runs \\u2192 ein Hund l\\u00e4uft" in (tmp_path / "made/logs/attention.html").read_text()
     config = json.loads((tmp_path / "made/config.json").read_text())
     assert config["result"]["finished"]
     assert str(tmp_path) not in (tmp_path / "made/config.json").read_text()

@@ -34,7 +34,7 @@ def _array(layer, rows, columns):
 
 
 def _views(*arguments, **options):
-    (sentence,) = _data(page(*arguments, **options).html)["sentences"]
+    (sentence,) = _data(page(*arguments, **options).html)["moments"][0]["sentences"]
     return {view["name"]: view for view in sentence["views"]}
 
 
@@ -97,13 +97,13 @@ def test_a_batch_and_a_list_are_several_sentences():
     one = {"block": _scores(3, 4, 4)}
     rows = ["a b c d e", "f g h", "i j k l"]
     data = _data(page([captured, one], rows=[text.split() for text in rows]).html)
-    assert [sentence["title"] for sentence in data["sentences"]] == rows
-    assert [len(sentence["views"][0]["rows"]) for sentence in data["sentences"]] == [5, 3, 4]
-    found = _array(data["sentences"][1]["views"][0]["layers"][0], 3, 3)
+    assert [sentence["title"] for sentence in data["moments"][0]["sentences"]] == rows
+    assert [len(sentence["views"][0]["rows"]) for sentence in data["moments"][0]["sentences"]] == [5, 3, 4]
+    found = _array(data["moments"][0]["sentences"][1]["views"][0]["layers"][0], 3, 3)
     np.testing.assert_allclose(found, captured["block"][1, :, :3, :3], atol=0.002)
     titles = ["one", "two", "three"]
     data = _data(page([captured, one], titles=titles).html)
-    assert [sentence["title"] for sentence in data["sentences"]] == titles
+    assert [sentence["title"] for sentence in data["moments"][0]["sentences"]] == titles
 
 
 def test_what_a_translator_returns():
@@ -129,7 +129,7 @@ def test_the_title_of_a_translation_is_its_text():
         target_in=["[START]", "▁19", "84", "-05"],
         target_out=["▁19", "84", "-05", "[END]"],
     )
-    (sentence,) = _data(page(attention).html)["sentences"]
+    (sentence,) = _data(page(attention).html)["moments"][0]["sentences"]
     assert sentence["title"] == "3 mai 1984 → 1984-05"
 
 
@@ -172,7 +172,7 @@ def test_tokens_end_no_script_and_start_no_comment():
     text = page({"block": _scores(2, 5, 5)}, rows=tokens, title="</title><b>").html
     assert text.count("<script") == text.count("</script>") == 2
     assert not re.search("<!--|<img|<b>|\u2028", text)
-    (sentence,) = _data(text)["sentences"]
+    (sentence,) = _data(text)["moments"][0]["sentences"]
     assert sentence["views"][0]["rows"][:3] == tokens[:3]
 
 
@@ -181,9 +181,10 @@ def test_characters_that_no_file_has_are_shown(tmp_path):
     bad = "a\tb\x07\ud83d\uffff"
     shown = page({bad: _scores(2, 3, 3)}, path, [bad, "c"], title=bad, titles=[bad])
     data = _data(path.read_text(encoding="utf-8"))
-    (view,) = data["sentences"][0]["views"]
+    (sentence,) = data["moments"][0]["sentences"]
+    (view,) = sentence["views"]
     expected = r"a\tb\x07\ud83d\uffff"
-    assert (data["title"], data["sentences"][0]["title"]) == (expected, expected)
+    assert (data["title"], sentence["title"]) == (expected, expected)
     assert (view["rows"][0], view["layers"][0]["name"]) == (expected, expected)
     assert shown.html.count(f"<title>{expected}</title>") == 1
 
@@ -252,7 +253,7 @@ def test_titles_are_one_for_each_sentence():
 
 def _steps(captured, **options):
     """The steps of the first layer of the first view, for each sentence."""
-    sentences = _data(page(captured, **options).html)["sentences"]
+    sentences = _data(page(captured, **options).html)["moments"][0]["sentences"]
     return [sentence["views"][0]["layers"][0]["steps"] for sentence in sentences]
 
 
@@ -379,3 +380,25 @@ def test_no_script_defines_what_another_one_does():
     assert scripts | {"page.html", "page.css"} == {
         path.name for path in (resources.files("kmha.show") / "web").iterdir()
     }
+
+
+def test_training_steps():
+    scores = {step: {"mha": RANDOM.dirichlet(np.ones(4), (2, 1, 4))} for step in (250, 0, 1000)}
+    data = _data(page(scores, rows=[list("abcd"), list("efg")]).html)
+    assert [moment["step"] for moment in data["moments"]] == [0, 250, 1000]
+    for moment in data["moments"]:
+        titles = [sentence["title"] for sentence in moment["sentences"]]
+        assert titles == ["a b c d", "e f g"]
+        for sentence, expected, size in zip(moment["sentences"], scores[moment["step"]]["mha"], (4, 3), strict=True):
+            (layer,) = sentence["views"][0]["layers"]
+            np.testing.assert_allclose(_array(layer, size, size), expected[:, :size, :size], rtol=0, atol=1 / 510)
+
+
+def test_other_sentences_at_a_training_step():
+    one = np.full((1, 2, 3, 3), 1 / 3)
+    with pytest.raises(
+        ValueError, match=r"same sentences and layers at each training step\. Step 9 has others than step 4"
+    ):
+        page({4: {"mha": one}, 9: {"mha": one, "other": one}})
+    with pytest.raises(ValueError, match=r"^page, step 9: page, 'mha': expected scores between 0 and 1"):
+        page({4: {"mha": one}, 9: {"mha": one * 9}})

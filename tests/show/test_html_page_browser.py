@@ -43,6 +43,8 @@ PIXELS = f"""() => {{ {READ}
     return [...data.slice(start, start + 3)];
   }});
 }}"""
+# The width of a text of the legend.
+WIDE = "(text) => ((measuring.font = `12px ${FONT}`), measuring.measureText(text).width)"
 INK = f"""(id) => {{ {READ}
   return read(document.getElementById(id)).filter((value, index) => index % 4 === 3 && value).length;
 }}"""
@@ -98,6 +100,53 @@ def opened(file, browser):
     assert printed == []
     assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
     assert "hit" not in titles
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A page of one sentence at three training steps, with its scores."""
+    scores = {step: {"mha": _scores(HEADS, 5, 5)} for step in (0, 1500, 3000)}
+    path = tmp_path_factory.mktemp("trained") / "attention.html"
+    page(scores, path, TARGET)
+    return path, scores
+
+
+@WIDTHS
+def test_the_slider_over_training_steps(opened, trained, width):
+    path, scores = trained
+    found = opened(width, path)
+    assert opened(width).is_hidden("#moment")
+    highest = max(_shown(one["mha"], "mean")[1] for one in scores.values())  # colours can be compared
+
+    def check(step):
+        expected = [colour(value / highest) for value in scores[step]["mha"].mean(axis=0).flat]
+        np.testing.assert_allclose(found.evaluate(PIXELS), expected, atol=6, err_msg=str(step))
+        assert f"training step {step}," in found.text_content("#shown")
+        assert found.text_content("#moment-step") == f"step {step}"
+        assert found.get_attribute("#moment", "aria-valuetext") == f"step {step}"
+
+    check(3000)
+    found.focus("#moment")
+    for step in (1500, 0, 0):
+        found.keyboard.press("ArrowLeft")
+        check(step)
+    box = found.locator("#moment").bounding_box()
+    found.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    check(1500)
+    found.click("#drawn", position=found.evaluate("({x: at.left + 3, y: at.top + 3})"))
+    found.focus("#moment")
+    found.keyboard.press("End")
+    check(3000)
+    assert found.text_content("#pair").endswith(" (pinned)")
+    for head, text in (("mean", "largest mean of all steps"), ("1", "largest of all steps"), ("entropy", "possible")):
+        found.select_option("#head", head)
+        (line,) = [line for line in _texts(_saved(found, "#svg")[1]) if line and line.endswith(text)]
+        assert found.evaluate(f"(line) => 152 + ({WIDE})(line) < at.width", line)
+    assert found.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_nothing_serious_in_the_slider_for_axe(opened, trained, serious_violations):
+    assert serious_violations(opened(390, trained[0], bypass_csp=True)) == []
 
 
 def _open_table(found):
@@ -268,7 +317,7 @@ def test_equal_scores_have_few_arcs(opened, tmp_path, width):
     assert content.count(b"<path ") == 3000
     legend = "no score is 0 in every head; at most 3000 arcs"
     assert legend in _texts(content)
-    assert found.evaluate("(text) => measure(text, 12) + 4 < at.width", legend)
+    assert found.evaluate(f"(text) => 4 + ({WIDE})(text) < at.width", legend)
     found.focus("#frame")
     found.keyboard.press("Shift+ArrowDown")
     found.keyboard.press("Shift+ArrowDown")
@@ -761,4 +810,4 @@ def test_nothing_serious_in_the_steps_for_axe(opened, stepped, serious_violation
 def test_the_page_has_its_data_once(file):
     text = file.read_text(encoding="utf-8")
     data = json.loads(text.split('id="data">')[1].split("</script>")[0])
-    assert [len(view["layers"]) for view in data["sentences"][0]["views"]] == list(VIEWS.values())
+    assert [len(view["layers"]) for view in data["moments"][0]["sentences"][0]["views"]] == list(VIEWS.values())

@@ -91,3 +91,33 @@ def test_objects_are_not_read(tmp_path):
     np.savez(path, journal=np.array([{"step": 1}], dtype=object))
     with pytest.raises(CheckpointError, match="cannot be read"):
         checkpoint.load(path, _task())
+
+
+PAIR = "two 'dogs'", "zwei Hunde"
+SCORES = {"a/b": np.full((2, 3, 4), 0.25, "float32"), "c": np.full((2, 3, 3), 1 / 3, "float32")}
+
+
+def test_recorded_attention(tmp_path):
+    path = tmp_path / "attention.npz"
+    assert checkpoint.load_attention(path, PAIR, SCORES) == {}
+    checkpoint.save_attention(path, PAIR, {0: SCORES, 12: {name: one * 0 for name, one in SCORES.items()}})
+    found = checkpoint.load_attention(path, PAIR, SCORES)
+    assert list(found) == [0, 12]
+    for name, one in SCORES.items():
+        np.testing.assert_array_equal(found[0][name], one)
+        np.testing.assert_array_equal(found[12][name], one * 0)
+
+
+def test_recorded_attention_of_something_else(tmp_path):
+    path = tmp_path / "attention.npz"
+    checkpoint.save_attention(path, PAIR, {0: SCORES})
+    with pytest.raises(CheckpointError, match=r"is of --probe 'two .*dogs.*' 'zwei Hunde'\. Give that again, or move"):
+        checkpoint.load_attention(path, ("two dogs", "zwei Hunde"), SCORES)
+    with pytest.raises(CheckpointError, match=r"is of another model\. Move it away"):
+        checkpoint.load_attention(path, PAIR, {**SCORES, "c": SCORES["a/b"]})
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match=r"attention.npz cannot be read \(.*\)\. Move it away"):
+        checkpoint.load_attention(path, PAIR, SCORES)
+    np.savez(path, pair=np.frombuffer(b'["two dogs", "zwei Hunde"]', "uint8"), a=SCORES["c"])
+    with pytest.raises(CheckpointError, match=r"cannot be read \(invalid literal"):
+        checkpoint.load_attention(path, PAIR, SCORES)

@@ -12,6 +12,7 @@ import pytest
 from kmha.translation import checkpoint, dates, folder, preparation
 from kmha.translation.preparation import TrainingListener
 from kmha.translation.settings import Settings
+from kmha.translation.translator import Translator
 
 pytestmark = pytest.mark.tensorflow
 
@@ -33,6 +34,7 @@ SIZES = {
 ENTRIES = [f"{name}={value}" for name, value in SIZES.items()]
 SEED = 11
 CORPUS = dates.corpus(0, pairs=400)
+PAIR = "3 mai 1984", "1984-05-03"
 
 # A session in a process of its own, which ends at the `os.replace` whose target has this name, for the n-th time.
 KILLED = f"""
@@ -53,7 +55,7 @@ source, settings = preparation.CorpusSource("dates"), Settings.load("cpu", "date
 wanted = preparation.configure(source, corpus, settings, {SEED}, "float32")
 config, tokenizer = preparation.prepare_folder(Path(sys.argv[1]), wanted, corpus)
 from kmha.translation.training import TrainingRun
-TrainingRun(Path(sys.argv[1]), config, tokenizer, corpus).train()
+TrainingRun(Path(sys.argv[1]), config, tokenizer, corpus, probe={PAIR!r}).train()
 """
 
 
@@ -80,13 +82,14 @@ class _Recorder(TrainingListener):
         self.samples.append(samples)
 
 
-def _session(path, *more, listener=None, minutes=None, corpus=CORPUS):
+def _session(path, *more, listener=None, minutes=None, corpus=CORPUS, probe=None):
     from kmha.translation.training import TrainingRun
 
     settings = Settings.load("cpu", "dates", [*ENTRIES, *more])
     wanted = preparation.configure(preparation.CorpusSource("dates"), corpus, settings, SEED, "float32")
     config, tokenizer = preparation.prepare_folder(path, wanted, corpus)
-    return TrainingRun(path, config, tokenizer, corpus, minutes=minutes, listener=listener).train()
+    options = {"minutes": minutes, "listener": listener, "probe": probe}
+    return TrainingRun(path, config, tokenizer, corpus, **options).train()
 
 
 def _rows(path):
@@ -166,7 +169,7 @@ def test_the_finished_model_is_the_average_or_the_best(unbroken):
 
 
 def test_a_killed_and_resumed_run_ends_bit_for_bit_like_an_unbroken_one(tmp_path, unbroken):
-    """It is killed while it writes the second state, half of which lies beside the first."""
+    """It is killed while it writes the second state, half of which lies beside the first. It has recorded attention."""
     path, received = tmp_path / "killed", _Recorder()
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-c", KILLED, str(path), "state.npz", "2"]
@@ -174,12 +177,28 @@ def test_a_killed_and_resumed_run_ends_bit_for_bit_like_an_unbroken_one(tmp_path
     assert result.returncode == -signal.SIGKILL, result.stderr
     assert len(list(path.glob("checkpoints/.state.npz.*"))) == 1
     assert not folder.load_config(path).finished
-    config = _session(path, listener=received)
+    config = _session(path, listener=received, probe=PAIR)
     assert received.from_step == 3
     assert received.steps == [4, 5, 6, 7]
     assert config.finished
     _same(path, unbroken[0])
     assert not list(path.glob("**/.*"))
+    _check_attention(path)
+
+
+def _check_attention(path):
+    """The recorded attention is that of the weights of each check."""
+    translator = Translator.load(path)
+    scores = translator.attention(*PAIR).scores
+    recorded = checkpoint.load_attention(path / "logs/attention.npz", PAIR, scores)
+    assert list(recorded) == [0, 3, 6, 7]
+    for step in (3, 6, 7):
+        folder.load_weights(translator.model, folder.checkpoint(path, step))
+        scores = translator.attention(*PAIR).scores
+        assert recorded[step].keys() == scores.keys()
+        for name, one in scores.items():
+            np.testing.assert_allclose(recorded[step][name], one, rtol=0, atol=1e-6, err_msg=name)
+    assert '"step":7' in (path / "logs/attention.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -248,3 +267,8 @@ def test_a_run_without_improvement_ends_early(tmp_path):
     assert config.finished
     losses = [float(row["val_loss"]) for row in _rows(path)]
     assert config.result["validation"] == {"val_loss": round(losses[0], 4)}
+
+
+def test_a_probe_without_words(tmp_path):
+    with pytest.raises(checkpoint.CheckpointError, match=r"first text of --probe has no words\. Received: ' '"):
+        _session(tmp_path / "model", probe=(" ", "1984-05-03"))

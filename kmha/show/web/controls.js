@@ -1,7 +1,9 @@
 // The controls: what is chosen, and how keys change it.
 
 /**
- * @typedef {{sentence: number, view: number, layer: number, head: string, figure: string, zoom: number}} Choice
+ * @typedef {{
+ *   moment: number, sentence: number, view: number, layer: number, head: string, figure: string, zoom: number
+ * }} Choice
  */
 
 /**
@@ -29,12 +31,21 @@ function fill(id, options, chosen) {
 }
 
 /**
+ * @param {import("./data.js").Data} data
+ * @param {Choice} choice
+ * @returns {import("./data.js").Sentence}
+ */
+export function chosenSentence(data, choice) {
+  return data.moments[choice.moment].sentences[choice.sentence];
+}
+
+/**
  * Show the choice in the controls. What does not exist becomes what is nearest.
  * @param {import("./data.js").Data} data
  * @param {Choice} choice
  */
 export function showChoice(data, choice) {
-  const sentence = data.sentences[choice.sentence];
+  const sentence = chosenSentence(data, choice);
   choice.view = Math.min(choice.view, sentence.views.length - 1);
   const view = sentence.views[choice.view];
   choice.layer = Math.min(choice.layer, view.layers.length - 1);
@@ -45,7 +56,7 @@ export function showChoice(data, choice) {
   if (choice.figure === "steps" && !(Number(choice.head) >= 0)) choice.head = "0"; // steps are those of one head
   /** @type {(texts: string[]) => [string, string][]} */
   const numbered = (texts) => texts.map((text, index) => [String(index), text]);
-  fill("sentence", numbered(data.sentences.map((each) => each.title)), String(choice.sentence));
+  fill("sentence", numbered(data.moments[0].sentences.map((each) => each.title)), String(choice.sentence));
   fill("view", numbered(sentence.views.map((each) => each.name)), String(choice.view));
   fill("layer", numbered(view.layers.map((each) => each.name)), String(choice.layer));
   fill("head", headOptions(heads), choice.head);
@@ -60,8 +71,15 @@ export function showChoice(data, choice) {
     button.title = stepping ? "Steps cannot be saved: choose heat map or arcs first." : "";
   }
   element("note", HTMLElement).hidden = !stepping;
-  element("sentence-field", HTMLElement).hidden = data.sentences.length === 1;
-  element("only", HTMLElement).hidden = data.sentences.length > 1;
+  const moment = element("moment", HTMLInputElement);
+  moment.max = String(data.moments.length - 1);
+  moment.value = String(choice.moment);
+  const at = `step ${data.moments[choice.moment].step}`;
+  moment.setAttribute("aria-valuetext", at);
+  element("moment-step", HTMLOutputElement).textContent = at;
+  element("moment-field", HTMLElement).hidden = data.moments.length === 1;
+  element("sentence-field", HTMLElement).hidden = data.moments[0].sentences.length === 1;
+  element("only", HTMLElement).hidden = data.moments[0].sentences.length > 1;
   element("only", HTMLElement).textContent = sentence.title;
   for (const radio of document.querySelectorAll("input[name=figure]")) {
     if (radio instanceof HTMLInputElement) radio.checked = radio.value === choice.figure;
@@ -92,11 +110,12 @@ function headOptions(heads) {
  * @returns {string}
  */
 export function describe(data, choice) {
-  const view = data.sentences[choice.sentence].views[choice.view];
+  const view = chosenSentence(data, choice).views[choice.view];
   const layer = view.layers[choice.layer];
   const head = headOptions(layer.heads).find(([value]) => value === choice.head);
-  const count = view.layers.length;
-  return `${view.name}: ${layer.name}${count > 1 ? ` of ${count}` : ""}, ${head ? head[1] : ""}`;
+  const count = view.layers.length > 1 ? ` of ${view.layers.length}` : "";
+  const at = data.moments.length > 1 ? `, training step ${data.moments[choice.moment].step}` : "";
+  return `${view.name}: ${layer.name}${count}, ${head ? head[1] : ""}${at}`;
 }
 
 /**
@@ -133,8 +152,9 @@ export function listen(choice, changed) {
       changed();
     });
   }
-  const zoom = element("zoom", HTMLInputElement);
+  const [zoom, moment] = [element("zoom", HTMLInputElement), element("moment", HTMLInputElement)];
   zoom.addEventListener("input", () => ((choice.zoom = Number(zoom.value)), changed()));
+  moment.addEventListener("input", () => ((choice.moment = Number(moment.value)), changed()));
   element("controls", HTMLFormElement).addEventListener("submit", (event) => event.preventDefault());
 }
 
@@ -146,7 +166,7 @@ export function listen(choice, changed) {
  * @returns {boolean}
  */
 export function step(data, choice, key) {
-  const view = data.sentences[choice.sentence].views[choice.view];
+  const view = chosenSentence(data, choice).views[choice.view];
   const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 }[key];
   if (by === undefined) return false;
   if (key === "ArrowUp" || key === "ArrowDown") {

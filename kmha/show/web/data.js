@@ -15,7 +15,7 @@
  *   output: Numbers, heads: Object<string, Numbers>[]
  * }} Calculation
  * @typedef {{title: string, views: View[]}} Sentence
- * @typedef {{title: string, colours: string[], sentences: Sentence[]}} Data
+ * @typedef {{title: string, colours: string[], moments: {step: number, sentences: Sentence[]}[]}} Data
  * @typedef {{
  *   values: Float32Array, zeros: Uint8Array | null, rows: string[], columns: string[], rowsAre: string,
  *   columnsAre: string, highest: number, highestIs: string, unit: string, valuesAre: string, masked: string
@@ -49,7 +49,7 @@ function bytes(text) {
  * @param {string} choice
  * @returns {Matrix}
  */
-export function matrix(view, index, choice) {
+function matrix(view, index, choice) {
   const layer = view.layers[index];
   const { rows, columns, rowsAre, columnsAre } = view;
   if (choice === "entropy") {
@@ -85,6 +85,23 @@ export function matrix(view, index, choice) {
     valuesAre: `${one} after softmax${sums}`,
     masked: layer.masked,
   };
+}
+
+/**
+ * Return the matrix of one training step, on a scale of colours that all training steps share.
+ * @param {Data} data
+ * @param {import("./controls.js").Choice} choice
+ * @returns {Matrix}
+ */
+export function chosenMatrix(data, choice) {
+  const all = data.moments.map(({ sentences }) =>
+    matrix(sentences[choice.sentence].views[choice.view], choice.layer, choice.head),
+  );
+  const shown = all[choice.moment];
+  if (all.length === 1) return shown;
+  const highest = Math.max(...all.map((each) => each.highest));
+  const highestIs = { mean: "largest mean of all steps", entropy: shown.highestIs }[choice.head];
+  return { ...shown, highest, highestIs: highestIs || "largest of all steps" };
 }
 
 /**

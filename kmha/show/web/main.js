@@ -1,8 +1,8 @@
 // The page: what is chosen, drawn and marked.
 
 import { arcs } from "./arcs.js";
-import { describe, describeFigure, element, listen, showChoice, step } from "./controls.js";
-import { isZero, matrix } from "./data.js";
+import { chosenSentence, describe, describeFigure, element, listen, showChoice, step } from "./controls.js";
+import { chosenMatrix, isZero } from "./data.js";
 import { csv, fileName, save } from "./files.js";
 import { heatMap } from "./heat_map.js";
 import { number } from "./legend.js";
@@ -19,8 +19,9 @@ const LINE = 20; // height of one of its lines
 const data = JSON.parse(element("data", HTMLElement).textContent || "");
 /** @type {import("./controls.js").Choice} */
 const choice = {
+  moment: data.moments.length - 1,
   sentence: 0,
-  view: data.sentences[0].views.length - 1,
+  view: data.moments[0].sentences[0].views.length - 1,
   layer: 0,
   head: "mean",
   figure: "map",
@@ -34,19 +35,19 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
 let chosen = { row: -1, column: -1 }; // the marked tokens
 let pinned = false; // whether they stay marked when the pointer moves
-let shown = matrix(data.sentences[0].views[choice.view], 0, choice.head);
+let tokens = ""; // the tokens that are shown, for which the marks are meant
+let shown = chosenMatrix(data, choice);
 let figure = /** @type {any} */ (heatMap);
 let at = /** @type {any} */ (null);
 
 /** Draw what is chosen. */
 function draw() {
   showChoice(data, choice);
-  const sentence = data.sentences[choice.sentence];
-  const view = sentence.views[choice.view];
-  const before = shown;
-  shown = matrix(view, choice.layer, choice.head);
-  if (!haveSameTokens(before, shown)) {
-    [chosen, pinned] = [{ row: -1, column: -1 }, false];
+  const view = chosenSentence(data, choice).views[choice.view];
+  shown = chosenMatrix(data, choice);
+  const now = JSON.stringify([choice.sentence, choice.view, shown.rows, shown.columns]);
+  if (now !== tokens) {
+    [tokens, chosen, pinned] = [now, { row: -1, column: -1 }, false];
     say();
   }
   const description = describeFigure(data, choice);
@@ -59,17 +60,6 @@ function draw() {
   element("steps", HTMLElement).hidden = !stepping;
   if (stepping) showSteps(element("steps", HTMLElement), steps, Number(choice.head), view);
   else drawPicture();
-}
-
-/**
- * @param {import("./data.js").Matrix} one
- * @param {import("./data.js").Matrix} other
- * @returns {boolean}
- */
-function haveSameTokens(one, other) {
-  /** @type {(matrix: import("./data.js").Matrix) => string} */
-  const texts = ({ columns }) => JSON.stringify(columns); // entropy has a new list of heads each time
-  return one.rows === other.rows && texts(one) === texts(other);
 }
 
 /** Draw the heat map or the arcs. */
@@ -213,7 +203,7 @@ function press(event) {
 function drawFile(surface) {
   const layout = { ...figure.layout(shown, 960, choice.zoom) };
   const light = theme(data.colours, false);
-  const sentence = data.sentences[choice.sentence].title;
+  const sentence = chosenSentence(data, choice).title;
   const least = Math.max(layout.width, 480);
   const title = [`${data.title} · ${sentence}`, describeFigure(data, choice)].flatMap((text) =>
     lines(text, TITLE, least - 8),

@@ -1,0 +1,62 @@
+"""Attention is recorded during training, which stays the same."""
+
+import keras
+import numpy as np
+import pytest
+
+import kmha
+from kmha.show import AttentionProbe, capture, page
+
+X = np.random.default_rng(3).integers(0, 11, (24, 7))
+PROBE = X[:1, :5]
+
+
+def _model():
+    keras.utils.set_random_seed(5)
+    ids = keras.Input((None,), dtype="int32")
+    block = kmha.layers.EncoderLayer(6, 3, 8, dropout_rate=0.3, name="block")
+    outputs = keras.layers.Dense(11)(block(keras.layers.Embedding(11, 6)(ids)))
+    model = keras.Model(ids, outputs)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
+    return model
+
+
+def _scores(model):
+    with capture(model) as captured:
+        model(PROBE, training=False)
+    return captured["block/mha"]
+
+
+def test_the_scores_are_those_of_each_step_and_training_stays_the_same():
+    model, expected = _model(), {}
+    plain = _model()
+    expected[0] = _scores(plain)
+    probe = AttentionProbe(PROBE, every=2)
+    for _ in range(2):  # steps count on
+        history = model.fit(X, X, batch_size=8, shuffle=False, verbose=0, callbacks=[probe])
+        for start in range(0, 24, 8):
+            loss = plain.train_on_batch(X[start : start + 8], X[start : start + 8])
+            expected[max(expected) + 1] = _scores(plain)
+    assert list(probe.recorded) == [0, 2, 3, 4, 6]  # `fit` begins again at step 3
+    for step, found in probe.recorded.items():
+        assert list(found) == ["block/mha"]
+        np.testing.assert_array_equal(found["block/mha"], expected[step], err_msg=str(step))
+    for one, other in zip(model.get_weights(), plain.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert np.isfinite(history.history["loss"] + [loss]).all()
+
+
+def test_epochs_and_layers():
+    probe = AttentionProbe(PROBE, layers=["block/mha"])
+    _model().fit(X, X, batch_size=12, epochs=2, verbose=0, callbacks=[probe])
+    assert list(probe.recorded) == [0, 2, 4]
+    assert repr(page(probe.recorded, rows=list("abcde"))).startswith("Page(1 sentence at 3 steps, ")
+    unknown = AttentionProbe(PROBE, layers=["other"])
+    with pytest.raises(ValueError, match="'other'"):
+        _model().fit(X, X, verbose=0, callbacks=[unknown])
+
+
+@pytest.mark.parametrize("every", [0, -3, 2.5, True, "2"])
+def test_steps_between_checks(every):
+    with pytest.raises(ValueError, match=r"expected a positive number of steps in `every`\. Received: "):
+        AttentionProbe(PROBE, every)
