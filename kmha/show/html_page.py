@@ -97,8 +97,8 @@ def page(
     """Write attention as one HTML file, which opens from disk and loads nothing.
 
     The page shows every head of every layer as a heat map or as arcs between tokens, and the mean, the maximum and the
-    entropy of the heads. It saves PNG, SVG and CSV. A score is stored as one of 256
-    levels from 0 to the largest score of its query, so it is exact to 1/510 of that.
+    entropy of the heads in nats. It saves PNG, SVG and CSV. A score is stored as one of 256 levels from 0 to the
+    largest score of its query, so it is exact to 1/510 of that.
 
     Layers whose names have "encoder", "decoder" and "cross" (or "decenc", as in `kmha.layers.Transformer`) get views of
     their own. In each view, all layers have the same T and S.
