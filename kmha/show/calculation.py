@@ -24,6 +24,7 @@ class Calculation:
         kernels: Kernels (H, I, O) of "query", "key" and "value", and (H, O, E) of "output".
         biases: Biases (H, O) of "query", "key" and "value", and (E,) of "output"; zeros if the layer has none.
         mask: Boolean mask (B, H, T, S), or `None`. True means attend.
+        use_bias: Whether the layer has biases.
 
     >>> inputs = {"query": np.eye(2)[None], "key": np.eye(2)[None], "value": np.ones((1, 2, 2))}
     >>> kernels = dict.fromkeys(["query", "key", "value", "output"], np.eye(2)[None])
@@ -39,12 +40,13 @@ class Calculation:
     kernels: dict[str, np.ndarray]
     biases: dict[str, np.ndarray]
     mask: np.ndarray | None
+    use_bias: bool = True
 
     def item(self, index: int) -> "Calculation":
         """Return the calculation of one item, with B = 1."""
         inputs = {name: x[index : index + 1] for name, x in self.inputs.items()}
         mask = None if self.mask is None else self.mask[index : index + 1]
-        return Calculation(inputs, self.kernels, self.biases, mask)
+        return Calculation(inputs, self.kernels, self.biases, mask, self.use_bias)
 
     def projected(self, name: str) -> np.ndarray:
         """Return "query" (B, T, H, O), "key" (B, S, H, O) or "value" (B, S, H, O)."""
@@ -172,4 +174,5 @@ def of(
         mask = mask.astype(bool)
         mask = mask[:, None] if mask.ndim == 3 else mask
         mask = np.broadcast_to(mask, (len(query), len(kernels["query"]), query.shape[1], key.shape[1]))
-    return Calculation({name: np.asarray(x, "float64") for name, x in inputs.items()}, kernels, biases, mask)
+    inputs = {name: np.asarray(x, "float64") for name, x in inputs.items()}
+    return Calculation(inputs, kernels, biases, mask, layer._output_dense.bias is not None)

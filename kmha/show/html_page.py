@@ -97,7 +97,8 @@ def page(
     """Write attention as one HTML file, which opens from disk and loads nothing.
 
     The page shows every head of every layer as a heat map or as arcs between tokens, and the mean, the maximum and the
-    entropy of the heads. It saves PNG, SVG and CSV. A score is stored as one byte, so it is exact to 1/510.
+    entropy of the heads. It saves PNG, SVG and CSV. A score is stored as one of 256
+    levels from 0 to the largest score of its query, so it is exact to 1/510 of that.
 
     Layers whose names have "encoder", "decoder" and "cross" (or "decenc", as in `kmha.layers.Transformer`) get views of
     their own. In each view, all layers have the same T and S.
@@ -317,7 +318,7 @@ def _view(kind: str, layers: dict[str, np.ndarray], rows: Any, columns: Any, ste
             {
                 "name": f"layer {found[1]}" if found else layer,
                 "heads": len(shown),
-                "scores": _base64(_bytes(shown)),
+                **_stored(shown),
                 "zeros": _base64(np.packbits(zeros)) if zeros.any() else "",
                 "masked": _masked(shown),
                 "sums": bool(np.allclose(shown.sum(axis=-1), 1, atol=convert.ROUNDING)),
@@ -374,7 +375,8 @@ def _steps(kind: str, calculation: Calculation, rows: int, columns: int) -> dict
         for name in inputs:
             numbers[name] = _numbers(projected[name][:, head])
             numbers[f"{name}Kernel"] = _numbers(calculation.kernels[name][head], FEATURES)
-            numbers[f"{name}Bias"] = _numbers(calculation.biases[name][head, None])
+            if calculation.use_bias:
+                numbers[f"{name}Bias"] = _numbers(calculation.biases[name][head, None])
         pairs = {"logits": logits, "masked": masked, "scores": scores}
         pairs |= {} if mask is None else {"mask": mask}
         numbers |= {name: _numbers(x[head, :rows, :columns], TOKENS, TOKENS) for name, x in pairs.items()}
@@ -397,14 +399,27 @@ def _steps(kind: str, calculation: Calculation, rows: int, columns: int) -> dict
 def _numbers(array: np.ndarray, rows: int = TOKENS, columns: int = FEATURES) -> dict[str, Any]:
     """Return the shape of a matrix, and the numbers of its first rows and columns with three decimals.
 
-    >>> _numbers(np.array([[1 / 3, -np.inf]]))
-    {'shape': (1, 2), 'values': [[0.333, None]]}
+    JSON has no infinite numbers and no NaN, so these become text.
+
+    >>> _numbers(np.array([[1 / 3, -np.inf, np.inf, np.nan]]))
+    {'shape': (1, 4), 'values': [[0.333, '-inf', 'inf', 'nan']]}
     """
     values = [
-        [round(value, 3) + 0.0 if np.isfinite(value) else None for value in row]
+        [round(value, 3) + 0.0 if np.isfinite(value) else str(value) for value in row]
         for row in array[:rows, :columns].astype(float).tolist()
     ]
     return {"shape": array.shape, "values": values}
+
+
+def _stored(scores: np.ndarray) -> dict[str, str]:
+    """Return scores (H, T, S) in base64: the largest of each row as float32, and the scores as parts of it, as bytes.
+
+    >>> _stored(np.array([[[0.002, 0.001]]]))
+    {'highest': 'bxIDOw==', 'scores': '/4A='}
+    """
+    highest = scores.max(axis=-1, keepdims=True)
+    parts = np.divide(scores, highest, out=np.zeros_like(scores), where=highest > 0)
+    return {"highest": _base64(highest.astype("<f4")), "scores": _base64(_bytes(parts))}
 
 
 def _bytes(values: np.ndarray) -> np.ndarray:

@@ -28,8 +28,9 @@ def _data(text):
 
 
 def _array(layer, rows, columns):
-    found = np.frombuffer(base64.b64decode(layer["scores"]), np.uint8)
-    return found.reshape(layer["heads"], rows, columns) / 255
+    scores = np.frombuffer(base64.b64decode(layer["scores"]), np.uint8).reshape(layer["heads"], rows, columns)
+    highest = np.frombuffer(base64.b64decode(layer["highest"]), "<f4").reshape(layer["heads"], rows, 1)
+    return scores * (highest / 255)
 
 
 def _views(*arguments, **options):
@@ -37,12 +38,20 @@ def _views(*arguments, **options):
     return {view["name"]: view for view in sentence["views"]}
 
 
-def test_a_score_is_exact_to_half_a_byte():
+def test_a_score_is_exact_to_half_a_level_of_its_row():
     scores = _scores(1, 3, 5, 7)
+    scores[:, 1, 2] = np.eye(7)[4]  # beside rows that attend to all keys
     views = _views({"block": scores})
     (layer,) = views["attention"]["layers"]
-    error = np.abs(_array(layer, 5, 7) - scores[0])
+    error = np.abs(_array(layer, 5, 7) - scores[0]) / scores[0].max(axis=-1, keepdims=True)
     assert 0 < error.max() <= 1 / 255 / 2 + 1e-7
+
+
+def test_small_scores_are_not_lost():
+    scores = np.tri(512)[None] / np.arange(1, 513)[:, None]
+    scores[:, 100] = 0
+    (layer,) = _views({"block": scores})["attention"]["layers"]
+    np.testing.assert_allclose(_array(layer, 512, 512), scores, rtol=1e-6)
 
 
 def test_views_have_their_own_depths_and_tokens():
@@ -247,7 +256,7 @@ def test_steps_are_the_first_numbers_of_a_calculation():
         "keyKernel": calculation.kernels["key"][2, :6, :6],
         "valueBias": calculation.biases["value"][2, None, :6],
         "logits": calculation.logits[1, 2, :, :12],
-        "masked": np.where(mask[1, :, :12], calculation.logits[1, 2, :, :12], np.nan),
+        "masked": np.where(mask[1, :, :12], calculation.logits[1, 2, :, :12], -np.inf),
         "mask": mask[1, :, :12],
         "scores": calculation.scores[1, 2, :, :12],
         "mixed": calculation.mixed[1, :, 2, :6],
@@ -262,6 +271,16 @@ def test_steps_are_the_first_numbers_of_a_calculation():
     np.testing.assert_allclose(found["output"]["values"], calculation.output[1], atol=0.0006)
     assert found["same"].startswith("Q comes from the query input (5 positions). Key and value are the same input (13 ")
     assert [*found["inputNames"].values()] == ["query input", "key input", "value input"]
+
+
+def test_steps_of_a_layer_without_biases_have_none():
+    layer = kmha.MultiHeadAttention(2, 3, use_bias=False, name="mha")
+    x = RANDOM.normal(size=(1, 5, 4))
+    with capture(layer, steps=True) as captured:
+        layer(x, x)
+    (found,) = _steps(captured)
+    assert {name for name in found["heads"][1] if "Bias" in name} == set()
+    assert not captured.steps["mha"].item(0).use_bias
 
 
 def test_steps_say_which_inputs_are_the_same():
@@ -363,9 +382,7 @@ def test_training_steps():
 
 def test_other_sentences_at_a_training_step():
     one = np.full((1, 2, 3, 3), 1 / 3)
-    with pytest.raises(
-        ValueError, match=r"same sentences and layers at each training step\. Step 9 has others than step 4"
-    ):
+    with pytest.raises(ValueError, match=r"at each training step\. Step 9 has others than step 4"):
         page({4: {"mha": one}, 9: {"mha": one, "other": one}})
     with pytest.raises(ValueError, match=r"^page, step 9: page, 'mha': expected scores between 0 and 1"):
         page({4: {"mha": one}, 9: {"mha": one * 9}})

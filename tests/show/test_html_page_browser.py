@@ -270,13 +270,47 @@ def test_a_tap_pins_a_cell(opened):
 
 
 @WIDTHS
+@pytest.mark.parametrize("figure", ["map", "arcs", "steps"])
+def test_a_change_of_tokens_ends_the_choice(opened, stepped, tmp_path, width, figure):
+    layer, x = kmha.MultiHeadAttention(2, 3, name="mha"), RANDOM.normal(size=(1, 2, 4))
+    with capture(layer, steps=True) as captured:
+        layer(x, x)
+    path = tmp_path / "sentences.html"
+    (scores, steps), (_, first) = ({"mha": captured["mha"]}, captured.steps), stepped
+    page([{"mha": first["mha"].scores}, scores], path, steps=[{"mha": first["mha"]}, steps])
+    found = opened(width, path)
+    found.focus("#frame")
+    for key in ("Shift+ArrowDown", "Shift+ArrowDown", "Shift+ArrowRight", "Shift+ArrowDown", "Enter"):
+        found.keyboard.press(key)
+    assert found.text_content("#pair").endswith(" (pinned)")
+    found.check(f"input[value={figure}]")
+    found.select_option("#head", "1")
+    assert found.text_content("#pair").startswith("2 → 0: ")
+    found.select_option("#sentence", "1")
+    assert found.text_content("#pair") == ""
+    assert found.evaluate("chosen") == {"row": -1, "column": -1}
+    found.check("input[value=map]")
+    assert found.text_content("#pair") == ""
+    found.hover("#drawn", position={"x": 2, "y": found.evaluate("at.top + 1")})
+    assert found.text_content("#pair").startswith("0 → ")
+    assert not found.text_content("#pair").endswith(" (pinned)")
+    found.keyboard.press("Escape")
+    found.focus("#frame")
+    for key in ("Shift+ArrowDown", "Shift+ArrowRight"):
+        found.keyboard.press(key)
+    assert found.text_content("#pair").startswith("0 → 0: ")
+    found.select_option("#head", "entropy")  # whose columns are heads
+    assert found.text_content("#pair") == ""
+
+
+@WIDTHS
 def test_masked_cells_and_the_legend(opened, width):
     found = opened(width)
     found.select_option("#view", "1")
     at = found.evaluate("at")
     found.hover("#drawn", position={"x": at["left"] + 3.5 * at["cellWidth"], "y": at["top"] + 1.5 * at["cellHeight"]})
     assert found.text_content("#pair") == f"{TARGET[1]} → {TARGET[3]}: masked"
-    decoder, largest = "0 in every head: masked", f"{np.rint(255 * SCORES['decoder'][0].max()) / 255:.3f}"
+    decoder, largest = "0 in every head: masked", f"{SCORES['decoder'][0].max():.3f}"
     sums = "; each row adds up to 1"
     for figure, axes in (("map", ["row", "column"]), ("arcs", ["left (row)", "right (column)"])):
         found.check(f"input[value={figure}]")
@@ -547,7 +581,8 @@ def test_512_tokens(opened, tmp_path):
         found.keyboard.press("Escape")
     _open_table(found)
     best = found.evaluate("[...document.querySelectorAll('#table tbody tr')].map(row => row.cells[1].textContent)")
-    assert [int(text.split(" ")[0]) for text in best] == (np.rint(scores[1] * 255)).argmax(axis=-1).tolist()
+    levels = np.rint(255 * scores[1] / scores[1].max(axis=-1, keepdims=True))
+    assert [int(text.split(" ")[0]) for text in best] == levels.argmax(axis=-1).tolist()
 
 
 def test_a_notebook_cell(opened, tmp_path):
@@ -672,6 +707,30 @@ def test_what_the_steps_leave_out_and_who_attends(opened, stepped):
         "[...document.querySelectorAll('#steps table')[2].rows].map((row) => row.cells[0].textContent)"
     )
     assert rows == ["", "a", "b", "c"]
+
+
+def test_the_steps_say_only_what_is_true(opened, tmp_path):
+    """The layer has no biases, some values are not finite, and a mask hides all keys from a query."""
+    layer = kmha.MultiHeadAttention(2, 3, use_bias=False, name="mha")
+    x, value = RANDOM.normal(size=(1, 2, 4)), RANDOM.normal(size=(1, 5, 4))
+    value[0, :3, 0] = [np.inf, -np.inf, np.nan]
+    with capture(layer, steps=True) as captured:
+        layer(x, value, RANDOM.normal(size=(1, 5, 4)), attention_mask=np.array([[[0] * 5, [1, 1, 0, 0, 1]]]))
+    path = tmp_path / "true.html"
+    page(captured, path)
+    found = opened(path=path)
+    found.check("input[value=steps]")
+    text = found.text_content("#steps p")
+    assert text.startswith("Query, key and value are different inputs. Each is multiplied by a kernel of its own. ")
+    assert "bias" not in found.text_content("#steps")
+    table = "[...[...document.querySelectorAll('#steps table')].find((one) => one.caption.textContent.startsWith("
+    first = found.evaluate(f"{table}'value input')).rows].map((row) => row.cells[1].textContent)")
+    assert first[1:4] == ["∞", "−∞", "NaN"]
+    found.click("text=4 Scores")
+    assert "add up to 1, or to 0 if the mask hides all keys" in found.text_content("#steps p")
+    assert not np.any(_tables(found)["scores (softmax) (T, S) = (2, 5)"][0])
+    found.click("text=6 Merge")
+    assert "bias" not in found.text_content("#steps")
 
 
 @WIDTHS

@@ -2,13 +2,14 @@
 
 /**
  * @typedef {{
- *   name: string, heads: number, scores: string, zeros: string, masked: string, sums: boolean, entropy: string,
- *   steps: Calculation | null
+ *   name: string, heads: number, highest: string, scores: string, zeros: string, masked: string, sums: boolean,
+ *   entropy: string, steps: Calculation | null
  * }} Layer
  * @typedef {{
  *   name: string, rows: string[], columns: string[], rowsAre: string, columnsAre: string, layers: Layer[]
  * }} View
- * @typedef {{shape: number[], values: (number | null)[][]}} Numbers the first numbers of a matrix; `null` is −∞
+ * @typedef {{shape: number[], values: (number | string)[][]}} Numbers the first numbers of a matrix, or "-inf", "inf"
+ *   or "nan"
  * @typedef {{
  *   sizes: Object<string, number>, same: string, inputNames: Object<string, string>, inputs: Object<string, Numbers>,
  *   output: Numbers, heads: Object<string, Numbers>[]
@@ -61,17 +62,19 @@ function matrix(view, index, choice) {
     };
   }
   const scores = bytes(layer.scores);
+  const highests = new Float32Array(bytes(layer.highest).buffer); // of each row of each head
+  const score = (/** @type {number} */ i) => (scores[i] / 255) * highests[Math.floor(i / columns.length)];
   const size = rows.length * columns.length;
   const values = new Float32Array(size);
   let highest = 0;
   if (choice === "mean") {
-    for (let i = 0; i < scores.length; i++) values[i % size] += scores[i] / 255 / layer.heads;
+    for (let i = 0; i < scores.length; i++) values[i % size] += score(i) / layer.heads;
     for (const value of values) highest = Math.max(highest, value);
   } else {
     const start = choice === "maximum" ? 0 : Number(choice) * size;
     const end = choice === "maximum" ? scores.length : start + size;
-    for (let i = start; i < end; i++) values[i % size] = Math.max(values[i % size], scores[i] / 255);
-    for (const value of scores) highest = Math.max(highest, value / 255); // heads can be compared
+    for (let i = start; i < end; i++) values[i % size] = Math.max(values[i % size], score(i));
+    for (const value of highests) highest = Math.max(highest, value); // heads can be compared
   }
   const zeros = layer.zeros ? bytes(layer.zeros) : null;
   const one = choice === "mean" || choice === "maximum" ? `${choice} of the scores` : "scores";

@@ -45,6 +45,10 @@ function draw() {
   const view = chosenSentence(data, choice).views[choice.view];
   const before = shown;
   shown = chosenMatrix(data, choice);
+  if (!haveSameTokens(before, shown)) {
+    [chosen, pinned] = [{ row: -1, column: -1 }, false];
+    say();
+  }
   const description = describeFigure(data, choice);
   const title = element("shown", HTMLElement);
   if (title.textContent !== description) title.textContent = description;
@@ -54,21 +58,28 @@ function draw() {
   element("picture", HTMLElement).hidden = stepping;
   element("steps", HTMLElement).hidden = !stepping;
   if (stepping) showSteps(element("steps", HTMLElement), steps, Number(choice.head), view);
-  else drawPicture(before);
+  else drawPicture();
 }
 
 /**
- * Draw the heat map or the arcs.
- * @param {import("./data.js").Matrix} before what was shown before; its marked tokens stay marked if they still exist
+ * @param {import("./data.js").Matrix} one
+ * @param {import("./data.js").Matrix} other
+ * @returns {boolean}
  */
-function drawPicture(before) {
+function haveSameTokens(one, other) {
+  /** @type {(matrix: import("./data.js").Matrix) => string} */
+  const texts = ({ rows, columns }) => JSON.stringify([rows, columns]); // each training step has lists of its own
+  return texts(one) === texts(other);
+}
+
+/** Draw the heat map or the arcs. */
+function drawPicture() {
   at = figure.layout(shown, frame.clientWidth, choice.zoom);
   figure.paint(new CanvasPainter(sized(drawn, at.width, at.height)), shown, at, colours());
   sized(marked, at.width, at.height);
   const { row, column } = chosen;
   chosen = { row: -1, column: -1 };
-  if (shown.rows === before.rows && column < shown.columns.length) mark(row, column);
-  else mark(-1, -1);
+  mark(row, column);
   if (details.open) fillTable();
 }
 

@@ -12,6 +12,8 @@ import { addRow } from "./table.js";
  * @typedef {{name: string, text: string, equation: string, products: Part[][]}} Step
  */
 
+/** @type {Object<string, string>} */
+const SPECIAL = { "-inf": "−∞", inf: "∞", nan: "NaN" };
 let current = 0; // number of the step
 
 /**
@@ -23,6 +25,7 @@ let current = 0; // number of the step
 function stepsOf(calculation, head) {
   const own = calculation.heads[head];
   const { inputs, sizes } = calculation;
+  const bias = "queryBias" in own ? "a bias" : "";
   /** @type {(title: string, letters: string, numbers: Numbers, axes: [Axis, Axis]) => Shown} */
   const shown = (title, letters, numbers, axes) => ({ title, letters, numbers, axes });
   /** @type {[string, string, string, Axis][]} */
@@ -42,14 +45,14 @@ function stepsOf(calculation, head) {
   return [
     {
       name: "Project",
-      text: `${calculation.same} Each is multiplied by a kernel of its own, and a bias is added.`,
+      text: `${calculation.same} Each is multiplied by a kernel of its own${bias && `, and ${bias} is added`}.`,
       equation: "BTI,HIO->BTHO",
       products: projected.map(([name, , positions, tokens], index) => [
         shown(calculation.inputNames[name], `${positions}, I`, inputs[name], [tokens, null]),
         "·",
         [
           shown(`${name} kernel`, "I, O", own[`${name}Kernel`], [null, null]),
-          shown(`+ ${name} bias`, "1, O", own[`${name}Bias`], [null, null]),
+          ...(bias ? [shown(`+ ${name} bias`, "1, O", own[`${name}Bias`], [null, null])] : []),
         ],
         "=",
         [query, key, value][index],
@@ -73,7 +76,9 @@ function stepsOf(calculation, head) {
     },
     {
       name: "Scores (softmax)",
-      text: "exp(logit) divided by the sum of its row. The scores of a query are positive and add up to 1.",
+      text:
+        "exp(logit), divided by the sum of these over the row. The scores of a query add up to 1, or to 0 if the " +
+        "mask hides all keys.",
       equation: "",
       products: [[masked, "→", scores]],
     },
@@ -85,7 +90,7 @@ function stepsOf(calculation, head) {
     },
     {
       name: "Merge",
-      text: `The output is the sum of such parts of all ${sizes.H} heads, and a bias.`,
+      text: `The output is the sum of such parts of all ${sizes.H} heads${bias && `, and ${bias}`}.`,
       equation: "BTHO,HOE->BTE",
       products: [
         [
@@ -95,7 +100,7 @@ function stepsOf(calculation, head) {
           "=",
           shown("part of the head", "T, E", own.part, ["rows", null]),
         ],
-        [shown("output: all parts and the bias", "T, E", calculation.output, ["rows", null])],
+        [shown(`output: all parts${bias && " and the bias"}`, "T, E", calculation.output, ["rows", null])],
       ],
     },
   ];
@@ -221,13 +226,17 @@ function matrixTable(shown, view) {
   const headings = numbers.values[0].map((_, column) => label(axes[1], column));
   addRow(table.createTHead(), "", headings, "th");
   const body = table.createTBody();
-  const largest = Math.max(1e-9, ...numbers.values.flat().map((value) => Math.abs(value ?? 0)));
+  const size = (/** @type {number | string} */ value) => (typeof value === "number" ? Math.abs(value) : 0);
+  const largest = Math.max(1e-9, ...numbers.values.flat().map(size));
   numbers.values.forEach((values, row) => {
-    const texts = values.map((value) => (value === null ? "−∞" : shown.boolean ? String(value) : number(value)));
+    const texts = values.map((value) => {
+      if (typeof value === "string") return SPECIAL[value];
+      return shown.boolean ? String(value) : number(value);
+    });
     const cells = addRow(body, rows === 1 ? "" : label(axes[0], row), texts, "td").cells;
     values.forEach((value, column) => {
-      const colour = (value ?? 0) < 0 ? "negative" : "positive";
-      cells[column + 1].style.background = `rgba(var(--${colour}), ${(0.45 * Math.abs(value ?? 0)) / largest})`;
+      const colour = Number(value) < 0 ? "negative" : "positive";
+      cells[column + 1].style.background = `rgba(var(--${colour}), ${(0.45 * size(value)) / largest})`;
     });
   });
   const scroll = document.createElement("div");
