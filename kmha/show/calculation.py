@@ -1,5 +1,6 @@
 """`Calculation`, the numbers of every step of a call of a layer, and their recording."""
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from kmha.core import axes, masks
+# What a layer's class may not replace, so that its steps are those of a `Calculation`.
+STEPS = "_compute_attention", "_masked_softmax", "_compute_attention_mask"
 
 
 @dataclass(frozen=True)
 class Calculation:
     """Every step of a call of `MultiHeadAttention`, computed from its inputs, mask and weights, without dropout.
 
-    I, the number of features, may differ between query, key and value.
+    I, the number of features, may differ between query, key and value. A query with nothing to attend to has scores of
+    zero, where the built-in layer may average all values instead.
 
     Attributes:
         inputs: The inputs "query" (B, T, I), "key" (B, S, I) and "value" (B, S, I).
@@ -37,17 +40,27 @@ class Calculation:
     biases: dict[str, np.ndarray]
     mask: np.ndarray | None
 
+    def item(self, index: int) -> "Calculation":
+        """Return the calculation of one item, with B = 1."""
+        inputs = {name: x[index : index + 1] for name, x in self.inputs.items()}
+        mask = None if self.mask is None else self.mask[index : index + 1]
+        return Calculation(inputs, self.kernels, self.biases, mask)
+
     def projected(self, name: str) -> np.ndarray:
         """Return "query" (B, T, H, O), "key" (B, S, H, O) or "value" (B, S, H, O)."""
+        from kmha.core import axes
+
         return np.einsum(axes.PROJECT, self.inputs[name], self.kernels[name]) + self.biases[name]
 
-    @property
+    @functools.cached_property
     def logits(self) -> np.ndarray:
         """The logits (B, H, T, S), before the mask."""
+        from kmha.core import axes
+
         query = self.projected("query")
         return np.einsum(axes.SCORES, query, self.projected("key")) / np.sqrt(query.shape[-1])
 
-    @property
+    @functools.cached_property
     def scores(self) -> np.ndarray:
         """The scores (B, H, T, S). A query with nothing to attend to has zeros."""
         logits = self.logits
@@ -56,17 +69,19 @@ class Calculation:
         weights = np.where(allowed, np.exp(np.minimum(logits - largest, 0)), 0)
         return weights / np.maximum(weights.sum(axis=-1, keepdims=True), np.finfo(logits.dtype).tiny)
 
-    @property
+    @functools.cached_property
     def mixed(self) -> np.ndarray:
         """The mixed values (B, T, H, O)."""
+        from kmha.core import axes
+
         return np.einsum(axes.MIX, self.scores, self.projected("value"))
 
-    @property
+    @functools.cached_property
     def parts(self) -> np.ndarray:
         """The share of each head in the output, (B, H, T, E)."""
         return np.einsum("BTHO,HOE->BHTE", self.mixed, self.kernels["output"])
 
-    @property
+    @functools.cached_property
     def output(self) -> np.ndarray:
         """The output (B, T, E)."""
         return np.asarray(self.parts.sum(axis=1) + self.biases["output"])
@@ -78,12 +93,17 @@ def check(name: str, layer: Any) -> None:
 
     from kmha.layers import MultiHeadAttention
 
-    known = {kind._compute_attention for kind in (MultiHeadAttention, keras.layers.MultiHeadAttention)}
-    plain = getattr(type(layer), "_compute_attention", None) in known and not getattr(layer, "_replaces_steps", False)
-    if not plain or getattr(layer, "_use_gate", False):
+    kinds = MultiHeadAttention, keras.layers.MultiHeadAttention
+    plain = isinstance(layer, kinds) and all(
+        getattr(type(layer), step, None) in [getattr(kind, step, None) for kind in kinds] for step in STEPS
+    )
+    other = getattr(layer, "_replaces_steps", False) or getattr(layer, "_use_gate", False)
+    quantized = any(getattr(part, "quantization_mode", None) for part in layer._flatten_layers())
+    if not plain or other or quantized:
         raise ValueError(
             "capture: the steps are those of kmha.MultiHeadAttention and keras.layers.MultiHeadAttention without a "
-            f"gate. Received the layer {name!r} ({type(layer).__name__}). Give the names of other layers: steps=[…]."
+            f"gate, methods of their own or quantization. Received the layer {name!r} ({type(layer).__name__}). "
+            "Give the names of other layers: steps=[…]."
         )
 
 
@@ -95,8 +115,11 @@ def recorded(layer: Any, method: Any, take: Callable[..., None]) -> tuple[Any, A
         method: The layer's `_compute_attention`.
         take: Function to call with tensors: query, key, value, and the mask if there is one. Masks may lack axes.
     """
+    from kmha.core import masks
+
     before = layer.call
-    call_signature = inspect.signature(before)
+    plain = getattr(before, "plain", before)  # the layer's own method, where another capture surrounds this one
+    call_signature = inspect.signature(plain)
     signature = inspect.signature(getattr(method, "plain", method))
     inputs: list[Any] = []
 
@@ -119,7 +142,7 @@ def recorded(layer: Any, method: Any, take: Callable[..., None]) -> tuple[Any, A
             take(*inputs, *([] if mask is None else [mask]))
         return method(*args, **kwargs)
 
-    compute.plain = getattr(method, "plain", method)  # type: ignore[attr-defined]
+    call.plain, compute.plain = plain, getattr(method, "plain", method)  # type: ignore[attr-defined]
     return call, compute
 
 

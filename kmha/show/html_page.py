@@ -5,7 +5,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,7 +70,7 @@ class _Sentence(NamedTuple):
     rows: Any
     columns: Any
     read: Any = None  # tokens that a decoder reads, where they differ from `rows`
-    steps: Mapping[str, tuple[Calculation, int]] = {}  # calculations by name of the layer, with the sentence's item
+    steps: Mapping[str, Calculation] = {}  # by name of the layer, of this sentence and perhaps of others
 
 
 def page(
@@ -100,7 +100,8 @@ def page(
             Positions beyond the tokens are padding and are not shown. `None` shows positions.
         columns: Key tokens, at most S: those of the source in a translation. `None` means `rows` in self-attention.
         steps: Calculations by name of the layer, as in `Captured.steps`; for several sentences, a list of such
-            mappings. A capture that has recorded steps shows them anyway.
+            mappings. A capture that has recorded steps shows them anyway. A layer has steps on the page where they give
+            the same scores, which those of `fit` and of decoding with a cache do not.
         titles: A title for each sentence. `None` means the tokens.
         title: Title of the page.
 
@@ -108,7 +109,8 @@ def page(
         A `Page`, which shows itself in a notebook, with the attributes `html` and `path`.
 
     Raises:
-        ValueError: A shape, a value, or the number of token lists or titles is invalid.
+        ValueError: A shape, a value, or the number of token lists or titles is invalid, or `steps` are those of other
+            scores.
         FileNotFoundError: The folder does not exist.
 
     >>> import numpy as np
@@ -123,10 +125,11 @@ def page(
         given = [steps] if isinstance(steps, Mapping) else list(steps)
         if len(given) != len(sentences):
             raise ValueError(f"page: expected steps for each of the {len(sentences)} sentences. Received {len(given)}.")
-        sentences = [
-            sentence._replace(steps={name: (one, 0) for name, one in found.items()})
-            for sentence, found in zip(sentences, given, strict=True)
-        ]
+        for number, (sentence, found) in enumerate(zip(sentences, given, strict=True), 1):
+            for name, one in found.items():
+                if name not in sentence.scores or _own_item(one, sentence.scores[name]) is None:
+                    raise ValueError(f"page: the steps of {name!r} are not those of the scores of sentence {number}.")
+        sentences = [sentence._replace(steps=found) for sentence, found in zip(sentences, given, strict=True)]
     if titles is not None and (isinstance(titles, str) or len(titles) != len(sentences)):
         raise ValueError(f"page: expected {len(sentences)} titles, one for each sentence. Received: {titles!r}.")
     data = {
@@ -174,8 +177,8 @@ def _items(scores: Any) -> Iterator[_Sentence]:
     if len(set(sizes.values())) > 1:
         raise ValueError(f"page: expected the same B in all layers. Received: {sizes}. Capture one call.")
     for item in range(next(iter(sizes.values()))):
-        steps = {name: (one, item) for name, one in getattr(scores, "steps", {}).items()}
-        yield _Sentence({name: array[item] for name, array in arrays.items()}, None, None, steps=steps)
+        found = {name: array[item] for name, array in arrays.items()}
+        yield _Sentence(found, None, None, steps=getattr(scores, "steps", {}))
 
 
 def _checked(name: str, scores: Any) -> np.ndarray:
@@ -197,6 +200,9 @@ def _for_each(name: str, given: Any, count: int) -> Sequence[Any]:
     """Return a list of tokens, or `None`, for each of `count` sentences."""
     if given is None:
         return [None] * count
+    given = given.numpy() if hasattr(given, "numpy") else given
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ValueError(f"page: expected a list of tokens in {name}, such as text.split(). Received: {given!r}.")
     given = list(given)
     if not (given and all(isinstance(one, list | tuple | np.ndarray | None) for one in given)):
         given = [given]
@@ -212,6 +218,7 @@ def _encoded(sentence: _Sentence, title: str | None, number: int) -> dict[str, A
     groups: dict[tuple[str, tuple[int, ...]], dict[str, np.ndarray]] = {}
     for name, array in sentence.scores.items():
         kind = next((kind for kind, pattern in KINDS.items() if pattern.search(name)), "")
+        kind = "cross" if kind and array.shape[1] != array.shape[2] else kind  # not self-attention
         groups.setdefault((kind, array.shape[1:]), {})[name] = array
     views = []
     for (kind, shape), layers in sorted(groups.items(), key=lambda group: ORDER.index(group[0][0])):
@@ -248,6 +255,7 @@ def _view(name: str, kind: str, layers: dict[str, np.ndarray], rows: Any, column
             raise ValueError(f"page, {layer!r}: {error}") from None
         found = NUMBER.fullmatch(layer)
         zeros = (shown == 0).all(axis=0)
+        calculation = _own_item(steps[layer], array) if layer in steps else None
         encoded.append(
             {
                 "name": f"layer {found[1]}" if found else layer,
@@ -255,7 +263,7 @@ def _view(name: str, kind: str, layers: dict[str, np.ndarray], rows: Any, column
                 "scores": _base64(_bytes(shown)),
                 "zeros": _base64(np.packbits(zeros)) if zeros.any() else "",
                 "entropy": _base64(_bytes(_entropy(shown))),
-                "steps": _steps(*steps[layer], *shown.shape[1:]) if layer in steps else None,
+                "steps": None if calculation is None else _steps(calculation, *shown.shape[1:]),
             }
         )
     axes = dict(zip(("rowsAre", "columnsAre"), AXES[kind], strict=True))
@@ -272,23 +280,33 @@ def _entropy(scores: np.ndarray) -> np.ndarray:
     return -(scores * logarithms).sum(axis=-1).T / np.log2(max(scores.shape[-1], 2)) + 0.0
 
 
-def _steps(calculation: Calculation, item: int, rows: int, columns: int) -> dict[str, Any]:
+def _own_item(calculation: Calculation, scores: np.ndarray) -> Calculation | None:
+    """Return the calculation of the item that has these scores (H, T, S), or `None` if there is none."""
+    if calculation.scores.shape[1:] != scores.shape:
+        return None
+    near = np.isclose(calculation.scores, scores, rtol=0, atol=convert.ROUNDING).all(axis=(1, 2, 3))
+    return calculation.item(int(np.argmax(near))) if near.any() else None
+
+
+def _steps(calculation: Calculation, rows: int, columns: int) -> dict[str, Any]:
     """Return the first numbers of every step of one item, without padding: `rows` is T and `columns` is S."""
-    inputs = {name: x[item, : rows if name == "query" else columns] for name, x in calculation.inputs.items()}
+    inputs = {name: x[0, : rows if name == "query" else columns] for name, x in calculation.inputs.items()}
     same = [np.array_equal(inputs["key"], inputs[name]) for name in ("value", "query")]
+    projected = {name: calculation.projected(name)[0, : len(x)] for name, x in inputs.items()}  # (T, H, O)
     logits, scores, mixed, parts = (
-        getattr(calculation, name)[item] for name in ("logits", "scores", "mixed", "parts")
+        getattr(calculation, name)[0] for name in ("logits", "scores", "mixed", "parts")
     )  # (H, T, S), (H, T, S), (T, H, O), (H, T, E)
-    masked = logits if calculation.mask is None else np.where(calculation.mask[item], logits, -np.inf)
+    mask = None if calculation.mask is None else calculation.mask[0]
+    masked = logits if mask is None else np.where(mask, logits, -np.inf)
     heads = []
     for head, part in enumerate(parts):
         numbers = {}
-        for name, x in inputs.items():
-            numbers[name] = _numbers(calculation.projected(name)[item, : len(x), head])
+        for name in inputs:
+            numbers[name] = _numbers(projected[name][:, head])
             numbers[f"{name}Kernel"] = _numbers(calculation.kernels[name][head], FEATURES)
             numbers[f"{name}Bias"] = _numbers(calculation.biases[name][head, None])
         pairs = {"logits": logits, "masked": masked, "scores": scores}
-        pairs |= {} if calculation.mask is None else {"mask": calculation.mask[item]}
+        pairs |= {} if mask is None else {"mask": mask}
         numbers |= {name: _numbers(x[head, :rows, :columns], TOKENS, TOKENS) for name, x in pairs.items()}
         numbers |= {"mixed": _numbers(mixed[:rows, head]), "part": _numbers(part[:rows])}
         numbers["outputKernel"] = _numbers(calculation.kernels["output"][head], FEATURES)
@@ -299,7 +317,7 @@ def _steps(calculation: Calculation, item: int, rows: int, columns: int) -> dict
         "sizes": sizes,
         "same": SAME[sum(same) if same[0] else 0],
         "inputs": {name: _numbers(x) for name, x in inputs.items()},
-        "output": _numbers(calculation.output[item, :rows]),
+        "output": _numbers(calculation.output[0, :rows]),
         "heads": heads,
     }
 

@@ -33,7 +33,9 @@ class Captured(Mapping[str, np.ndarray]):
     Attributes:
         names: The names of all recorded layers, also of those not called.
         calls: The scores (B, H, T, S) of every call of each layer, in order.
-        steps: The calculation of the last call without a cache, for layers chosen with `steps`: see `Calculation`.
+        steps: The calculation of the calls without a cache, for layers chosen with `steps`: see `Calculation`. Calls of
+            the same shapes are joined along B, as batches of `predict` are; otherwise, the last call counts. The
+            weights are those at the end of the block.
 
     >>> captured = Captured(["decoder", "encoder"])
     >>> captured.calls["decoder"] = [np.ones((2, 3, 1, 1)), np.full((2, 3, 1, 2), 0.5)]
@@ -135,7 +137,7 @@ def capture(
         calculation.check(name, layer)
     chosen |= stepped
     captured, recorder = Captured(chosen), _Recorder()
-    inputs: dict[str, list[np.ndarray]] = {}
+    inputs: dict[str, list[list[np.ndarray]]] = {}
     with contextlib.ExitStack() as stack:
         for part in model._flatten_layers():
             stack.enter_context(_compiled_again(part))
@@ -145,7 +147,7 @@ def capture(
             stack.enter_context(_recording(layer, captured.calls[name], recorder))
         stack.callback(recorder.close)
         yield captured
-    captured.steps |= {name: calculation.of(chosen[name], *arrays) for name, arrays in inputs.items()}
+    captured.steps |= {name: calculation.of(chosen[name], *_joined(calls)) for name, calls in inputs.items()}
     if not captured:
         raise ValueError(
             f"capture: nothing was recorded. Expected a call of {', '.join(chosen)} inside the block. Call `model` "
@@ -258,13 +260,13 @@ class _Recorder:
 
 @contextlib.contextmanager
 def _recording_inputs(
-    name: str, layer: Any, inputs: dict[str, list[np.ndarray]], recorder: _Recorder
+    name: str, layer: Any, inputs: dict[str, list[list[np.ndarray]]], recorder: _Recorder
 ) -> Iterator[None]:
     """Let the layer hand its inputs and its mask to the recorder."""
 
     def keep(*arrays: np.ndarray) -> None:
         if recorder.open:
-            inputs[name] = [*map(np.array, arrays)]
+            inputs.setdefault(name, []).append([*map(np.array, arrays)])
 
     def take(*tensors: Any) -> None:
         if recorder.wants():
@@ -273,6 +275,16 @@ def _recording_inputs(
     call, compute = calculation.recorded(layer, layer._compute_attention, take)
     with _attribute(layer, "call", call), _attribute(layer, "_compute_attention", compute):
         yield
+
+
+def _joined(calls: list[list[np.ndarray]]) -> list[np.ndarray]:
+    """Return the inputs and the mask of all calls along B, or those of the last call if their shapes differ."""
+    calls = [[x if x.ndim > 2 else x[None] for x in call] for call in calls]
+    last = calls[-1]
+    if any([x.shape[1:] for x in call] != [x.shape[1:] for x in last] for call in calls):
+        return last
+    whole = [[np.broadcast_to(x, (len(call[0]), *x.shape[1:])) for x in call] for call in calls]
+    return [np.concatenate(arrays) for arrays in zip(*whole, strict=True)]
 
 
 @contextlib.contextmanager

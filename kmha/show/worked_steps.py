@@ -128,42 +128,25 @@ def steps(
 def _arrays(
     layer: Any, inputs: Sequence[Any], attention_mask: Any, causal: bool, head: int, item: int | None
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of all steps of one item and head by name, after a comparison with the layer's output."""
+    """Return the arrays of all steps of one item and head by name."""
     import keras
-    from keras import ops
 
-    from kmha.core import masks
     from kmha.layers import MultiHeadAttention
-    from kmha.verify import tolerance
 
     if not isinstance(layer, MultiHeadAttention | keras.layers.MultiHeadAttention):
         raise TypeError(
             "steps: expected a kmha.MultiHeadAttention or keras.layers.MultiHeadAttention, such as "
             f"model.get_layer(…).mha. Received: {type(layer).__name__}."
         )
-    query, value, key = (_input(x, name, item) for x, name in zip(inputs, ("query", "value", "key"), strict=True))
-    mask = None if attention_mask is None else _mask(attention_mask, item)
-    options = {"attention_mask": mask, "use_causal_mask": causal}
-    expected = _numpy(layer(query, value, key, **options))
     heads = layer.num_heads
     if isinstance(head, bool) or not isinstance(head, int | np.integer) or not -heads <= head < heads:
         raise ValueError(f"steps: expected a head from 0 to {heads - 1}, as H is {heads}. Received: {head!r}.")
-    structured = masks.structured(query.shape[1], key.shape[1], causal, getattr(layer, "_sliding_window", None))
-    both = masks.combine(mask, structured)
-    found = calculation.of(layer, query, key, value, None if both is None else ops.convert_to_numpy(both))
-    output = found.output[0]
-    if not tolerance.is_close(output, expected[0], layer.compute_dtype):
-        raise ValueError(
-            f"steps: {layer.name!r} ({type(layer).__name__}) computes other steps than softmax(Q · Kᵀ / √O) · V. Its "
-            f"output differs by up to {np.abs(output - expected[0]).max():.3g}. Expected a layer without a gate or "
-            "methods of its own, and inputs that carry no mask. Give padding as attention_mask."
-        )
+    arrays = [_input(x, name, item) for x, name in zip(inputs, ("query", "value", "key"), strict=True)]
+    found = _calculated(layer, arrays, None if attention_mask is None else _mask(attention_mask, item), causal)
     q, k, v = (found.projected(name)[0, :, head] for name in ("query", "key", "value"))
     scaled = found.logits[0, head]
     return {
-        "query": query[0],
-        "key": key[0],
-        "value": value[0],
+        **{name: x[0] for name, x in zip(("query", "value", "key"), arrays, strict=True)},
         "Q": q,
         "K": k,
         "V": v,
@@ -173,8 +156,29 @@ def _arrays(
         "scores": found.scores[0, head],
         "mixed values": found.mixed[0, :, head],
         "part": found.parts[0, head],
-        "output": output,
+        "output": found.output[0],
     }
+
+
+def _calculated(layer: Any, inputs: Sequence[np.ndarray], mask: Any, causal: bool) -> calculation.Calculation:
+    """Return what the layer computes, after a comparison with its output."""
+    from keras import ops
+
+    from kmha.core import masks
+    from kmha.verify import tolerance
+
+    query, value, key = inputs
+    expected = _numpy(layer(query, value, key, attention_mask=mask, use_causal_mask=causal))
+    structured = masks.structured(query.shape[1], key.shape[1], causal, getattr(layer, "_sliding_window", None))
+    both = masks.combine(mask, structured)
+    found = calculation.of(layer, query, key, value, None if both is None else ops.convert_to_numpy(both))
+    if not tolerance.is_close(found.output, expected, layer.compute_dtype):
+        raise ValueError(
+            f"steps: {layer.name!r} ({type(layer).__name__}) computes other steps than softmax(Q · Kᵀ / √O) · V. Its "
+            f"output differs by up to {np.abs(found.output - expected).max():.3g}. Expected a layer without a gate or "
+            "methods of its own, and inputs that carry no mask. Give padding as attention_mask."
+        )
+    return found
 
 
 def _lines(

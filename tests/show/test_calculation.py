@@ -108,11 +108,55 @@ def test_mixed_precision_and_dropout():
     layer = _layer(kmha.MultiHeadAttention, dropout=0.5, dtype="mixed_bfloat16")
     with capture(layer, steps=True) as captured:
         layer(QUERY, VALUE, KEY, training=True)
-    np.testing.assert_allclose(captured.steps["mha"].scores.sum(-1), np.ones((2, 3, 5)), atol=1e-9)
+    np.testing.assert_allclose(captured.steps["mha"].scores, captured["mha"], atol=0.01)
+
+
+@KINDS
+def test_batches_of_predict_are_joined(kind):
+    query, value = keras.Input((None, 6)), keras.Input((None, 4))
+    model = keras.Model([query, value], kind(3, 4, name="mha")(query, value, use_causal_mask=True))
+    inputs = [np.concatenate([x, x[:1] + 1]) for x in (QUERY, VALUE)]
+    with capture(model, steps=True) as captured:
+        output = model.predict(inputs, batch_size=2, verbose=0)
+    assert len(captured["mha"]) == 3
+    _close(captured.steps["mha"].scores, captured["mha"])
+    _close(captured.steps["mha"].output, output)
+    _close(captured.steps["mha"].item(2).output, output[2:])
+
+
+def test_calls_of_other_shapes_leave_the_last():
+    layer = _layer(kmha.MultiHeadAttention)
+    with capture(layer, steps=True) as captured:
+        layer(QUERY, VALUE, KEY)
+        expected = layer(QUERY[:, :2], VALUE, KEY)
+    _close(captured.steps["mha"].output, _array(expected))
+
+
+@KINDS
+def test_one_capture_inside_another(kind):
+    layer = _layer(kind)
+    with capture(layer, steps=True) as outer, capture(layer, steps=True) as inner:
+        output = _array(layer(QUERY, VALUE, KEY))
+    for captured in (outer, inner):
+        _close(captured.steps["mha"].output, output)
+    assert not {"call", "_compute_attention"} & set(vars(layer))
+
+
+class _Halved(layers.MultiHeadAttention):
+    def _masked_softmax(self, attention_scores, attention_mask=None):
+        return super()._masked_softmax(attention_scores, attention_mask) / 2
+
+
+def _quantized():
+    layer = _layer(kmha.MultiHeadAttention)
+    layer.key_dense.quantize("int8")
+    return layer
 
 
 def test_layers_of_other_steps_are_refused():
     for layer in (
+        _Halved(3, 4, name="mha"),
+        _quantized(),
         layers.GroupQueryAttention(4, 6, 2, name="mha"),
         kmha.MultiHeadAttention(3, 4, use_gate=True, name="mha"),
     ):

@@ -264,6 +264,45 @@ def test_steps_are_without_padding_and_given_for_each_sentence():
         page([scores, scores], steps=captured.steps)
 
 
+def test_each_sentence_has_its_own_steps():
+    """Also if a search kept several hypotheses of a sentence, whose encoder ran once."""
+    layer = kmha.MultiHeadAttention(2, 3, name="mha")
+    x = RANDOM.normal(size=(2, 4, 5))
+    with capture(layer, steps=True) as captured:
+        layer(x[:1], x[:1])
+        layer(x[1:], x[1:])
+    first, second = _steps(captured)
+    assert first != second
+    scores = {"mha": captured["mha"]}
+    assert _steps(scores, steps=[captured.steps, captured.steps]) == [first, second]
+    captured.calls["mha"] = [captured["mha"][[1, 1, 0]]]
+    assert _steps(captured) == [second, second, first]
+
+
+def test_steps_of_other_scores_are_not_shown():
+    layer = kmha.MultiHeadAttention(2, 3, name="mha")
+    x = RANDOM.normal(size=(1, 4, 5))
+    with capture(layer, steps=True) as captured:
+        layer(x, x)
+        layer.set_weights([2 * weight + 1 for weight in layer.get_weights()])
+    assert _steps(captured) == [None]
+    with pytest.raises(ValueError, match="the steps of 'mha' are not those of the scores of sentence 1"):
+        page({"mha": captured["mha"]}, steps=captured.steps)
+    with pytest.raises(ValueError, match="the steps of 'mha' are not those"):
+        page({"other": captured["mha"]}, steps=captured.steps)
+
+
+def test_a_layer_of_a_decoder_with_other_keys_is_cross_attention():
+    views = _views({"decoder/attention_2": _scores(2, 3, 5)}, rows=list("abc"), columns=list("vwxyz"))
+    assert (views["cross-attention"]["rows"], views["cross-attention"]["columns"]) == (list("abc"), list("vwxyz"))
+
+
+@pytest.mark.parametrize("rows", ["abc", 5])
+def test_tokens_that_are_no_list(rows):
+    with pytest.raises(ValueError, match=r"expected a list of tokens in rows, such as text\.split\(\)\. Received"):
+        page({"layer": _scores(2, 3, 3)}, rows=rows)
+
+
 def test_no_script_defines_what_another_one_does():
     """They are joined into one, in which the later function would replace the earlier one."""
     names = []

@@ -68,8 +68,9 @@ def call_parameters(thing: Any, method: str) -> Parameters:
     for name in re.findall(r"(?:return|=) self\.(\w+)\(\*\w+", source):
         if hasattr(layer_class, name):
             return parameters(getattr(layer_class, name), skip=1)
-    inner = [] if isinstance(thing, type) else [*getattr(thing, "children", list)()]
-    if not inner or not re.search(r"\(\*\w+", source):
+    children = None if isinstance(thing, type) else getattr(thing, "children", None)
+    inner = [*children()] if callable(children) and re.search(r"\(\*\w+", source) else []
+    if not inner:
         return found
     found = call_parameters(inner[0], method)
     for first in [*found.values()][:1]:  # what lies between may read the input by its place

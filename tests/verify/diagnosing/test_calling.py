@@ -74,6 +74,9 @@ def test_a_sequence_that_passes_on_what_it_gets():
     assert (list(found), calling.positional_only(found)) == (["query", "mask"], ["query"])
     assert not calling.call_parameters(Sequence(Sequence()), "forward")
     assert not calling.call_parameters(Sequence, "forward")
+    listed = Sequence(First())
+    listed.children = [First()]
+    assert not calling.call_parameters(listed, "forward")
 
 
 def test_constructor_with_kwargs_has_its_parents_parameters():
