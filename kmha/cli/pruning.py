@@ -63,16 +63,14 @@ def _prune(model_folder: Path, data: evaluation.DataChoice, choice: PruningChoic
             folder.check_new(choice.out)
         try:
             run = _run(translator, pairs, choice, rows)
-        except KeyboardInterrupt:
+        finally:  # the steps before an interrupt or an error are shown too
             if rows:
                 _show(rows, choice.rank, len(pairs))
-            raise
         if choice.csv_file is not None:
             atomic_files.write_text(choice.csv_file, _csv(rows))
         if choice.json_file is not None:
             about |= {"rank": choice.rank, "data": pairs.name, "sentences": len(pairs), "steps": _records(rows)}
             atomic_files.write_json(choice.json_file, about)
-        _show(rows, choice.rank, len(pairs))
         if choice.out is not None:
             folder.save_finished(choice.out, translator.model, translator.tokenizer, run.config(rows[-1]))
     except (folder.FolderError, pruning.PruningError) as error:

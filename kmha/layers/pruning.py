@@ -3,7 +3,7 @@
 import contextlib
 import operator
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, SupportsIndex
 
 import keras
 from keras import ops
@@ -15,7 +15,7 @@ from kmha.layers.projections import HeadMerge, HeadProjection
 # Functions that a model keeps after it has compiled them.
 COMPILED = "train_function", "test_function", "predict_function", "generate_function"
 
-Heads = int | Iterable[int]
+Heads = SupportsIndex | Iterable[SupportsIndex]
 
 
 def prune_heads(layer: MultiHeadAttention, heads: Heads, model: Any = None) -> None:
@@ -146,7 +146,8 @@ def check_layer(function: str, layer: Any) -> None:
 def _checked(function: str, layer: Any, heads: Heads) -> set[int]:
     """Return the numbers of the heads, after checking them and the layer."""
     check_layer(function, layer)
-    given = heads if isinstance(heads, Iterable) and getattr(heads, "ndim", 1) else [heads]
+    several = isinstance(heads, Iterable) and getattr(heads, "ndim", None) != 0
+    given: Iterable[Any] = heads if several else [heads]  # type: ignore[assignment]
     numbers = set()
     for head in given:
         number = _number(head)

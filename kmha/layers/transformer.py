@@ -105,7 +105,7 @@ class Transformer(checks.CheckedLayer, keras.Model):
         source, target = max_positional_encoding_input, max_positional_encoding_target
         parts: list[dict[str, int]] = [{}, {}]
         for name, number in checks.heads(layer, heads).items():
-            parts[not name.startswith("encoder_")][name] = number
+            parts[not str(name).startswith("encoder_")][name] = number
         shared_source = {**shared, "heads": parts[0], "name": "encoder"}
         self.encoder = Encoder(*sizes, input_vocab_size, source, *rates, **shared_source)
         shared |= {"heads": parts[1], "name": "decoder"}

@@ -179,15 +179,16 @@ class Pruning:
         """Return the config of the folder for the model after the `last` step."""
         result = {**self._config.result, "pruned": {"rank": self._rank, "heads": self._left}}
         result["validation"] = {last.score_name: round(last.score, 4)}
-        written = {"format": folder.FORMAT, "kmha": __version__}
-        return dataclasses.replace(self._config, heads=self._model.heads or {}, result=result, **written)
+        heads = self._model.heads or {}
+        return dataclasses.replace(self._config, heads=heads, result=result, kmha=__version__, format=folder.FORMAT)
 
     def _numbers(self, name: str, layer: Any) -> list[int]:
         """Return the numbers in the whole model of a layer's heads, which the config has if the model is pruned."""
-        found = self._config.result
+        found: Any = self._config.result
+        whole = range(self._config.settings.model.num_heads)
         for key in ("pruned", "heads", name):
             found = found.get(key) if isinstance(found, dict) else None
-        usable = isinstance(found, list) and all(type(number) is int and number >= 0 for number in found)
+        usable = isinstance(found, list) and all(type(number) is int and number in whole for number in found)
         if usable and len(set(found)) == len(found) == layer.num_heads:
             return list(found)
         return list(range(layer.num_heads))

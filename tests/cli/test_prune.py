@@ -124,6 +124,17 @@ def test_a_folder_that_cannot_be_written(model_folder, tmp_path, monkeypatch):
     assert len(json.loads((tmp_path / "steps.json").read_text())["steps"]) == 2
 
 
+def test_a_table_that_cannot_be_written(model_folder, monkeypatch):
+    def fail(*arguments):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("kmha.atomic_files.write_text", fail)
+    result = _run("prune", model_folder, *FILES, "--keep", 0.95, "--csv", "steps.csv")
+    assert result.exit_code != 0
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert [int(line[0]) for line in lines if line and line[0].isdecimal()] == [18, 17]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -205,7 +205,12 @@ def test_a_pruned_model_keeps_the_numbers(made):
 
 @pytest.mark.parametrize(
     "pruned",
-    [None, 3, {"heads": [1]}, *({"heads": {NAMES[1]: heads}} for heads in (7, [0, 1], [0, 0, 1], [0, 1, "2"]))],
+    [
+        None,
+        3,
+        {"heads": [1]},
+        *({"heads": {NAMES[1]: heads}} for heads in (7, [0, 1], [0, 0, 1], [0, 1, "2"], [0, 1, 3], [-1, 1, 2])),
+    ],
 )
 def test_wrong_numbers_in_a_config(made, pruned):
     made.config = dataclasses.replace(made.config, result={"pruned": pruned})

@@ -187,7 +187,7 @@ class SearchMethod:
         self._observers = cache.observers(self.model)
         self._weights = self.model.weights
         self._steps = steps_of(self.model)
-        self.compiled = self._search
+        self.compiled: Callable[..., Any] = self._search
         if type(self._steps) is Steps:
             self.compiled = tf.function(self._search, input_signature=self._signature(), autograph=False)
 
