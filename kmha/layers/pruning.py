@@ -76,8 +76,9 @@ def prune_heads(layer: MultiHeadAttention, heads: Heads, model: Any = None) -> N
             if name in vars(part):
                 setattr(part, name, None)
     if keras.backend.backend() == "torch":
-        # Keras does not list all: a Sequential contains another model.
-        for part in [*(layer if model is None else model).modules()]:
+        # torch does not list the layers of a Sequential, and Keras does not list the model that it contains.
+        layers = (layer if model is None else model)._flatten_layers()
+        for part in {module for one in layers for module in one.modules()}:
             if hasattr(part, "_torch_params"):
                 part._track_variables()
 
