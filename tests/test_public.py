@@ -22,9 +22,8 @@ NAMES = {
         create_look_ahead_mask create_padding_mask get_angles gradient_importance positional_encoding prune_heads
         scaled_dot_product_attention without_heads""",
     "kmha.show": """
-        Analytics AttentionProbe Calculation Captured HeadStatistics Page alignment analytics capture heads heatmap layers
-        page
-        positions save scaling steps terminal""",
+        Analytics AttentionProbe Calculation Captured HeadStatistics Page alignment analytics capture heads heatmap
+        layers page positions save scaling steps terminal""",
     "kmha.verify": "Case Decoding Diagnosis Probes Report compare diagnose expect probe run",
 }
 COMMANDS = {
