@@ -34,7 +34,8 @@ class Analytics(list[HeadStatistics]):
         names = ["layer", "head", "queries", *COLUMNS]
         if all(np.isnan(one.separators) for one in self):
             names.remove("separators")
-        rows = [names, *([_text(getattr(one, name)) for name in names] for one in self)]
+        headings = ["entropy (nats)" if name == "entropy" else name for name in names]
+        rows = [headings, *([_text(getattr(one, name)) for name in names] for one in self)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [[row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows]
         return "\n".join("  ".join(line).rstrip() for line in lines)
@@ -62,12 +63,12 @@ def analytics(
         A list of `HeadStatistics`, which `print` shows as a table.
 
     Raises:
-        ValueError: There are no scores, the rows do not add up to 1, or a mask does not fit.
+        ValueError: There are no scores, the rows do not add up to 1, a mask does not fit, or it names another layer.
 
     >>> print(analytics(np.array([[[1, 0, 0], [1, 0, 0], [0, 0.5, 0.5]], np.eye(3)])))
-    layer   head  queries  entropy  confidence  distance  previous   same   next
-    scores     0        3    0.231       0.833     0.500     0.750  0.500  0.000
-    scores     1        3    0.000       1.000     0.000     0.000  1.000  0.000
+    layer   head  queries  entropy (nats)  confidence  distance  previous   same   next
+    scores     0        3           0.231       0.833     0.500     0.750  0.500  0.000
+    scores     1        3           0.000       1.000     0.000     0.000  1.000  0.000
     """
     named = scores if isinstance(scores, Mapping) else {"scores": scores}
     if not named:
@@ -76,6 +77,13 @@ def analytics(
             f"Received: {scores}."
         )
     masks = {"query_mask": query_mask, "key_mask": key_mask, "separators": separators}
+    for argument, mask in masks.items():
+        unknown = sorted({str(name) for name in mask if name not in named}) if isinstance(mask, Mapping) else []
+        if unknown:
+            raise ValueError(
+                f"analytics: `{argument}` has masks for layers without scores: {', '.join(unknown)}. There are scores "
+                f"of: {', '.join(map(str, named))}."
+            )
     found = Analytics()
     for name, values in named.items():
         own = {key: mask.get(name) if isinstance(mask, Mapping) else mask for key, mask in masks.items()}
@@ -137,7 +145,10 @@ def _checked(name: str, scores: Any) -> np.ndarray:
 
 
 def _mask(name: str, argument: str, mask: Any, shape: tuple[int, int]) -> np.ndarray:
-    array = np.asarray(mask)
+    try:
+        array = np.asarray(mask)
+    except ValueError:  # lists of different lengths
+        array = np.asarray(mask, object)
     if array.dtype != bool or array.shape not in (shape, shape[1:]):
         raise ValueError(
             f"analytics, {name!r}: expected `{argument}` as a boolean array of shape {shape} or {shape[1:]}. Received: "

@@ -65,7 +65,7 @@ class Page:
         self.html, self.path, self._description = html, path, description
 
     def __repr__(self) -> str:
-        return f"Page({self._description}, {len(self.html):,} bytes, {self.path or 'not written to a file'})"
+        return f"Page({self._description}, {len(self.html.encode()):,} bytes, {self.path or 'not written to a file'})"
 
     def _repr_html_(self) -> str:
         return (
@@ -148,6 +148,7 @@ def page(
         ]
         found.append({"step": int(step), "sentences": encoded})
     count = _count(found)
+    title = tokens.visible(title)
     text = _html(title, {"title": title, "colours": convert.COLOURS, "moments": found})
     if path is not None:
         path = Path(path)
@@ -279,7 +280,8 @@ def _encoded(sentence: _Sentence, title: str | None, number: int) -> dict[str, A
         views.append({"name": name, **dict(zip(("rowsAre", "columnsAre"), axes, strict=True)), **view})
     words = [text for text in (sentence.columns, sentence.rows) if text is not None]
     join = _joined if sentence.read is not None else lambda text: " ".join(tokens.readable(text))
-    return {"title": title or " → ".join(map(join, words)) or f"sentence {number}", "views": views}
+    title = tokens.visible(title or " → ".join(map(join, words)))
+    return {"title": title or f"sentence {number}", "views": views}
 
 
 def _joined(texts: Sequence[str]) -> str:
@@ -316,7 +318,7 @@ def _view(kind: str, layers: dict[str, np.ndarray], rows: Any, columns: Any, ste
         calculation = _own_item(steps[layer], array) if layer in steps else None
         encoded.append(
             {
-                "name": f"layer {found[1]}" if found else layer,
+                "name": f"layer {found[1]}" if found else tokens.visible(layer),
                 "heads": len(shown),
                 **_stored(shown),
                 "zeros": _base64(np.packbits(zeros)) if zeros.any() else "",
@@ -342,7 +344,7 @@ def _masked(scores: np.ndarray) -> str:
 
 
 def _entropy(scores: np.ndarray) -> np.ndarray:
-    """Return the entropy (T, H) of each row of scores (H, T, S), as a part of the largest possible entropy.
+    """Return the entropy (T, H) of each row of scores (H, T, S), as a part of the largest possible one, in any unit.
 
     >>> _entropy(np.array([[[1.0, 0.0], [0.5, 0.5]]])).tolist()
     [[0.0], [1.0]]

@@ -61,10 +61,11 @@ def heatmap(
     ['das', 'Haus', '.']
     """
     drawing = drawing_module()
-    array, name = convert.of_layer(scores, layer, "heatmap")
+    more = ", and of a head, head=… (with item=…, if B is more than 1)" if head is None else ""
+    array, name = convert.of_layer(scores, layer, "heatmap", more)
     count = None
     if head is None and item is None:
-        array = convert.one_head(array, "heatmap")
+        array = convert.one_head(array, "heatmap", name)
     else:
         array, _, count = convert.one_picture(array, "heatmap", head=head, item=item)
     panel = Panel(*tokens.cut(array, rows, columns))

@@ -24,13 +24,22 @@ class Scale(NamedTuple):
     above: bool
 
 
-def one_head(scores: Any, function: str) -> np.ndarray:
+def one_head(scores: Any, function: str, layer: str | None = None) -> np.ndarray:
     """Return scores (T, S) as an array. For another rank, raise a ValueError that says how to call `function`.
+
+    If the scores were given by name, `layer` is that name.
 
     >>> one_head([[0.25, 0.75]], "heatmap").shape
     (1, 2)
     """
     array = as_array(scores, function)
+    if array.ndim in (3, 4) and layer is not None:
+        item = "item=0, " if array.ndim == 4 else ""
+        raise ValueError(
+            f"{function} shows one head, (T, S). Received {LETTERS[array.ndim]} = {array.shape} of {layer!r}: choose "
+            f"a head, {function}(scores, layer={layer!r}, {item}head=0), or show all of them with heads(scores, "
+            f"layer={layer!r}{', item=0' if item else ''}) or page(scores)."
+        )
     if array.ndim == 3:
         raise ValueError(
             f"{function} shows one head, (T, S). Received {LETTERS[3]} = {array.shape}: choose a head, scores[0], or "
@@ -74,8 +83,10 @@ def all_heads(scores: Any, item: int | None, function: str = "heads", layer: str
     return array[item]
 
 
-def of_layer(scores: Any, layer: str | None, function: str) -> tuple[Any, str | None]:
+def of_layer(scores: Any, layer: str | None, function: str, more: str = "") -> tuple[Any, str | None]:
     """Return the scores of one layer and its name, or `scores` themselves and `None` if they are not given by name.
+
+    `more` names other arguments that the function needs, for errors.
 
     >>> of_layer({"a": 1, "b": 2}, "b", "heads"), of_layer({"a": 1}, None, "heads"), of_layer([0.5], None, "heads")
     ((2, 'b'), (1, 'a'), ([0.5], None))
@@ -92,8 +103,8 @@ def of_layer(scores: Any, layer: str | None, function: str) -> tuple[Any, str | 
         (layer,) = names
     if layer not in names:
         raise ValueError(
-            f"{function}: expected the name of one layer, layer=…. Received: {layer!r}. The names are: "
-            f"{', '.join(map(str, names)) or 'none'}. To show all of them, call layers(scores)."
+            f"{function}: expected the name of one layer, layer=…{more}. Received: {layer!r}. The names are: "
+            f"{', '.join(map(str, names)) or 'none'}. To show all of them, call layers(scores) or page(scores)."
         )
     return scores[layer], layer
 

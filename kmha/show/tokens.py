@@ -83,7 +83,7 @@ def readable(tokens: Iterable[Any], others: Sequence[str] = ()) -> tuple[str, ..
     >>> readable(["Ġmai"]), readable(["Ġmai"], ["on", "Ġ3", "ĠMay"])
     (('Ġmai',), ('mai',))
     """
-    return tuple(map(_visible, _with_spaces([_text(token) for token in tokens], others)))
+    return tuple(map(visible, _with_spaces([_text(token) for token in tokens], others)))
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
@@ -146,7 +146,12 @@ def _from_sentencepiece(text: str) -> str:
     return text.replace(SPACE, " ")
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
+    """Return a text on one line, with every character visible, so that it can be drawn and written to any file.
+
+    >>> print(visible("a\\tb\\ud800"))
+    a\\tb\\ud800
+    """
     if not text.strip(" "):
         return "␣" * len(text)
     return "".join(map(_escaped, text))
@@ -155,4 +160,5 @@ def _visible(text: str) -> str:
 def _escaped(character: str) -> str:
     # Control characters, lone surrogates and line separators cannot be drawn or written. Others reverse the text.
     hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and character not in JOINERS
+    hidden = hidden or character in "\ufffe\uffff"  # which XML forbids
     return character.encode("unicode_escape").decode() if hidden else character

@@ -112,9 +112,9 @@ def test_a_capture():
 def test_the_table():
     text = str(show.analytics({"self": np.eye(3)[None], "cross": np.full((1, 3, 4), 0.25)}))
     assert text.splitlines() == [
-        "layer  head  queries  entropy  confidence  distance  previous   same   next",
-        "self      0        3    0.000       1.000     0.000     0.000  1.000  0.000",
-        "cross     0        3    1.386       0.250     1.167     0.250  0.250  0.250",
+        "layer  head  queries  entropy (nats)  confidence  distance  previous   same   next",
+        "self      0        3           0.000       1.000     0.000     0.000  1.000  0.000",
+        "cross     0        3           1.386       0.250     1.167     0.250  0.250  0.250",
     ]
     assert "separators" in str(show.analytics(np.eye(3)[None], separators=np.arange(3) == 0)).splitlines()[0]
 
@@ -133,6 +133,12 @@ def test_the_table():
             r"`query_mask` .* \(2, 7\) or \(7,\). Received: dtype bool",
         ),
         (_scores(), {"key_mask": np.ones(KEYS)}, "dtype float64"),
+        (_scores(), {"query_mask": [[True], [True, False]]}, r"`query_mask` as a boolean .*dtype object, shape \(2,\)"),
+        (
+            {"a": _scores()},
+            {"query_mask": {"b": np.ones(QUERIES, bool)}},
+            "`query_mask` has masks for layers without scores: b. There are scores of: a",
+        ),
         (_scores(), {"separators": np.ones((QUERIES,), bool)}, r"`separators` as a boolean .*shape \(7,\)"),
     ],
 )

@@ -176,6 +176,19 @@ def test_tokens_end_no_script_and_start_no_comment():
     assert sentence["views"][0]["rows"][:3] == tokens[:3]
 
 
+def test_characters_that_no_file_has_are_shown(tmp_path):
+    path = tmp_path / "attention.html"
+    bad = "a\tb\x07\ud83d\uffff"
+    shown = page({bad: _scores(2, 3, 3)}, path, [bad, "c"], title=bad, titles=[bad])
+    data = _data(path.read_text(encoding="utf-8"))
+    (sentence,) = data["moments"][0]["sentences"]
+    (view,) = sentence["views"]
+    expected = r"a\tb\x07\ud83d\uffff"
+    assert (data["title"], sentence["title"]) == (expected, expected)
+    assert (view["rows"][0], view["layers"][0]["name"]) == (expected, expected)
+    assert shown.html.count(f"<title>{expected}</title>") == 1
+
+
 def test_the_page_allows_only_its_own_script_and_style():
     text = page({"block": _scores(2, 3, 3)}).html
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
@@ -197,7 +210,8 @@ def test_a_notebook_shows_it_in_a_frame():
     frame = shown._repr_html_()
     assert frame.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
     assert frame.count('"') == 2 * len(re.findall(r' \w+="', frame))
-    assert repr(shown).startswith("Page(1 sentence, ")
+    assert repr(shown) == f"Page(1 sentence, {len(shown.html.encode()):,} bytes, not written to a file)"
+    assert len(shown.html.encode()) > len(shown.html)
     assert shown.path is None
 
 

@@ -43,6 +43,8 @@ PIXELS = f"""() => {{ {READ}
     return [...data.slice(start, start + 3)];
   }});
 }}"""
+# The width of a text of the legend.
+WIDE = "(text) => ((measuring.font = `12px ${FONT}`), measuring.measureText(text).width)"
 INK = f"""(id) => {{ {READ}
   return read(document.getElementById(id)).filter((value, index) => index % 4 === 3 && value).length;
 }}"""
@@ -136,6 +138,10 @@ def test_the_slider_over_training_steps(opened, trained, width):
     found.keyboard.press("End")
     check(3000)
     assert found.text_content("#pair").endswith(" (pinned)")
+    for head, text in (("mean", "largest mean of all steps"), ("1", "largest of all steps"), ("entropy", "possible")):
+        found.select_option("#head", head)
+        (line,) = [line for line in _texts(_saved(found, "#svg")[1]) if line and line.endswith(text)]
+        assert found.evaluate(f"(line) => 152 + ({WIDE})(line) < at.width", line)
     assert found.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -152,8 +158,8 @@ def _shown(scores, head):
     """The matrix that the page shows, and the end of its scale."""
     if head == "entropy":
         with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(scores > 0, scores * np.log2(scores), 0)
-        return -terms.sum(axis=-1).T, np.log2(scores.shape[-1])
+            terms = np.where(scores > 0, scores * np.log(scores), 0)
+        return -terms.sum(axis=-1).T, np.log(scores.shape[-1])
     if head == "mean":
         return scores.mean(axis=0), scores.mean(axis=0).max()
     return scores.max(axis=0) if head == "maximum" else scores[int(head)], scores.max()
@@ -269,6 +275,59 @@ def test_a_tap_pins_a_cell(opened):
     assert found.text_content("#pair").endswith(" (pinned)")
 
 
+def test_a_finger_that_is_dragged_shows_the_values(opened):
+    found = opened(390, has_touch=True)
+    at = found.evaluate("({ ...at, x: drawn.getBoundingClientRect().x, y: drawn.getBoundingClientRect().y })")
+    touch = found.context.new_cdp_session(found)
+
+    def send(kind, row=None, column=None):
+        x = at["x"] + at["left"] + ((column or 0) + 0.5) * at["cellWidth"]
+        y = at["y"] + at["top"] + ((row or 0) + 0.5) * at["cellHeight"]
+        points = [] if row is None else [{"x": x, "y": y}]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    def said(row, column, end=""):
+        text = found.text_content("#pair")
+        return text.startswith(f"{TARGET[row]} → {SOURCE[column]}: ") and text.endswith(" (pinned)") == bool(end)
+
+    for pin in (False, True):
+        if pin:
+            found.touchscreen.tap(at["x"] + at["left"] + 2, at["y"] + at["top"] + 2)
+            assert said(0, 0, "pinned")
+        send("touchStart", 2, 0)
+        assert said(0, 0, "pinned") if pin else said(2, 0)
+        for row, column in ((2, 1), (2, 2), (3, 3), (1, 3)):
+            send("touchMove", row, column)
+            found.wait_for_timeout(50)
+            assert said(row, column)
+        send("touchEnd")
+        assert said(1, 3)
+
+
+@WIDTHS
+def test_equal_scores_have_few_arcs(opened, tmp_path, width):
+    path = tmp_path / "uniform.html"
+    scores = np.full((2, 70, 80), 1 / 80)
+    scores[0, 0, 0] = 0
+    page({"block": scores, "other": RANDOM.dirichlet(np.full(60, 0.1), size=(1, 70))}, path)
+    found = opened(width, path)
+    found.select_option("#view", "0")
+    found.check("input[value=arcs]")
+    _, content = _saved(found, "#svg")
+    assert content.count(b"<path ") == 3000
+    legend = "no score is 0 in every head; at most 3000 arcs"
+    assert legend in _texts(content)
+    assert found.evaluate(f"(text) => 4 + ({WIDE})(text) < at.width", legend)
+    found.focus("#frame")
+    found.keyboard.press("Shift+ArrowDown")
+    found.keyboard.press("Shift+ArrowDown")
+    assert found.text_content("#pair").count(": 0.013") == 5
+    found.select_option("#view", "1")
+    _, content = _saved(found, "#svg")
+    assert 100 < content.count(b"<path ") < 3000
+    assert any("no arcs below 0." in text for text in _texts(content))
+
+
 @WIDTHS
 @pytest.mark.parametrize("figure", ["map", "arcs", "steps"])
 def test_a_change_of_tokens_ends_the_choice(opened, stepped, tmp_path, width, figure):
@@ -318,7 +377,7 @@ def test_masked_cells_and_the_legend(opened, width):
             ("1", "1", [f"{largest}, largest of all heads", f"scores after softmax{sums}", decoder]),
             ("1", "mean", [", largest mean shown", f"mean of the scores after softmax{sums}", decoder]),
             ("1", "maximum", [f"{largest}, largest of all heads", "maximum of the scores after softmax", decoder]),
-            ("1", "entropy", ["2.322 bits, largest possible", "entropy of the scores of each query"]),
+            ("1", "entropy", ["1.609 nats, largest possible", "entropy of the scores of each query"]),
             ("0", "1", [", largest of all heads", f"scores after softmax{sums}", "nothing is masked"]),
         ):
             found.select_option("#view", view)
@@ -426,7 +485,7 @@ def test_sentences_and_size(opened, width):
     assert after[0] == pytest.approx(4 * before[0], rel=0.2)
     assert found.evaluate("document.documentElement.scrollWidth") <= width
     found.select_option("#sentence", "1")
-    assert found.text_content("#shown") == "attention: block/mha of 1, mean of the heads, as heat map"
+    assert found.text_content("#shown") == "attention: block/mha, mean of the heads, as heat map"
     assert not found.is_visible("#only")
     assert found.locator("#head option").count() == 3 + 2
     assert found.evaluate("shown.rows") == ["x", "y", "z"]
@@ -477,6 +536,7 @@ def test_the_table(opened, width):
     np.testing.assert_allclose(found.evaluate(headers), before, atol=1)
     found.select_option("#head", "entropy")
     assert found.text_content("#table th") == "query \\ head"
+    assert found.text_content("#table caption").endswith("entropy of each head in nats")
     assert found.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -501,6 +561,10 @@ def test_files(opened, width):
     assert [row[0] for row in rows] == ["the", "'=1+1", *TARGET[2:]]  # a spreadsheet computes nothing
     values = [[float(text) for text in row[1:]] for row in rows]
     np.testing.assert_allclose(values, SCORES["cross-attention"][0][1], atol=1 / 255 / 2 + 0.0006)
+    found.select_option("#head", "entropy")
+    header, *_ = csv.reader(io.StringIO(_saved(found, "#csv")[1].decode("utf-8-sig")))
+    assert header == ["nats", "head 1", "head 2", "head 3"]
+    found.select_option("#head", "1")
     for figure in ("map", "arcs"):
         found.check(f"input[value={figure}]")
         name, content = _saved(found, "#png")
@@ -591,7 +655,7 @@ def test_a_notebook_cell(opened, tmp_path):
     found = opened(path=path)
     frame = found.frames[1]
     assert frame.text_content("#only") == "sentence 1"
-    assert frame.text_content("#shown") == "attention: block of 1, mean of the heads, as heat map"
+    assert frame.text_content("#shown") == "attention: block, mean of the heads, as heat map"
     values, highest = _shown(SCORES["encoder"][0], "mean")
     expected = np.array([colour(value / highest) for value in values.flat])
     np.testing.assert_allclose(frame.evaluate(PIXELS), expected, atol=6)

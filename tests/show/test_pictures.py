@@ -347,5 +347,12 @@ def test_pictures_of_a_capture():
         ValueError, match=r"heads: expected the name of one layer, layer=….*layer2_block1_self_att, oth"
     ):
         show.heads(captured, item=0)
-    with pytest.raises(ValueError, match=r"heatmap shows one head, \(T, S\)\. Received \(B, H, T, S\)"):
+    with pytest.raises(
+        ValueError, match=r"heatmap: expected the name of one layer, layer=…, and of a head, head=….*page\(scores\)"
+    ):
+        show.heatmap(captured)
+    with pytest.raises(ValueError, match=r"heatmap shows one head.*heatmap\(scores, layer='other', item=0, head=0\)"):
         show.heatmap(captured, layer="other")
+    with pytest.raises(ValueError, match=r"\(H, T, S\) = \(3, 4, 5\) of 'one'.*\(scores, layer='one', head=0\)"):
+        show.heatmap({"one": scores[0]})
+    assert show.heatmap({"one": scores[0, 0]}).get_suptitle() == "one"

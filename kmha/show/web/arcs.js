@@ -12,7 +12,7 @@ const PALEST = 90; // index of the colour that is nearest to the background
 /**
  * @typedef {{
  *   width: number, height: number, top: number, left: number, right: number, line: number, size: number,
- *   rows: string[], columns: string[], lineOfColumns: number
+ *   rows: string[], columns: string[], lineOfColumns: number, drawn: number[], note: string
  * }} ArcsLayout
  */
 
@@ -36,7 +36,8 @@ function layoutArcs(shown, room, zoom) {
   );
   const left = Math.max(...rows.map((text) => measure(text, size))) + 8;
   const right = width - Math.max(...columns.map((text) => measure(text, size))) - 8;
-  return { width, height: height + 12 + LEGEND, top: 6, left, right, line, lineOfColumns, size, rows, columns };
+  const sizes = { width, height: height + 12 + LEGEND, top: 6, left, right, line, lineOfColumns, size };
+  return { ...sizes, rows, columns, ...choose(shown) };
 }
 
 /**
@@ -72,16 +73,20 @@ function arc(painter, shown, at, colour, index) {
 }
 
 /**
- * Return the least score that gets an arc when no token is chosen.
+ * Choose the scores that get an arc when no token is chosen, the largest ones last.
  * @param {import("./data.js").Matrix} shown
- * @returns {number}
+ * @returns {{drawn: number[], note: string}} their indexes, and what the legend says of the others
  */
-function leastDrawn(shown) {
+function choose(shown) {
   const counts = new Uint32Array(STEPS + 1);
   for (const value of shown.values) counts[Math.floor((STEPS * value) / shown.highest)]++;
   let [step, count] = [STEPS, counts[STEPS]];
   while (step > LEAST * STEPS && count + counts[step - 1] <= MOST) count += counts[--step];
-  return (step / STEPS) * shown.highest;
+  const least = (step / STEPS) * shown.highest;
+  const drawn = [...shown.values.keys()].filter((index) => shown.values[index] >= least);
+  drawn.sort((a, b) => shown.values[a] - shown.values[b]);
+  if (drawn.length > MOST) return { drawn: drawn.slice(-MOST), note: `at most ${MOST} arcs` };
+  return { drawn, note: `no arcs below ${number(least)}${shown.unit}` };
 }
 
 /**
@@ -91,10 +96,7 @@ function leastDrawn(shown) {
  * @param {import("./theme.js").Theme} theme
  */
 function paintArcs(painter, shown, at, theme) {
-  const least = leastDrawn(shown);
-  const order = [...shown.values.keys()].filter((index) => shown.values[index] >= least);
-  order.sort((a, b) => shown.values[a] - shown.values[b]); // the largest scores are on top
-  for (const index of order) {
+  for (const index of at.drawn) {
     const shade = Math.max(PALEST, Math.round((255 * shown.values[index]) / shown.highest));
     arc(painter, shown, at, asText(theme.palette[shade]), index);
   }
@@ -110,8 +112,7 @@ function paintArcs(painter, shown, at, theme) {
  * @param {import("./theme.js").Theme} theme
  */
 function legend(painter, shown, at, theme) {
-  const note = `no arcs below ${number(leastDrawn(shown))}${shown.unit}`;
-  paintLegend(painter, shown, theme, 4, at.height - LEGEND, ["left (row)", "right (column)"], false, note);
+  paintLegend(painter, shown, theme, 4, at.height - LEGEND, ["left (row)", "right (column)"], false, at.note);
 }
 
 /**

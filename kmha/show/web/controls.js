@@ -98,7 +98,7 @@ function headOptions(heads) {
   return [
     ["mean", "mean of the heads"],
     ["maximum", "maximum of the heads"],
-    ["entropy", "entropy of each head"],
+    ["entropy", "entropy of each head in nats"],
     ...each,
   ];
 }
@@ -113,8 +113,9 @@ export function describe(data, choice) {
   const view = chosenSentence(data, choice).views[choice.view];
   const layer = view.layers[choice.layer];
   const head = headOptions(layer.heads).find(([value]) => value === choice.head);
+  const count = view.layers.length > 1 ? ` of ${view.layers.length}` : "";
   const at = data.moments.length > 1 ? `, training step ${data.moments[choice.moment].step}` : "";
-  return `${view.name}: ${layer.name} of ${view.layers.length}, ${head ? head[1] : ""}${at}`;
+  return `${view.name}: ${layer.name}${count}, ${head ? head[1] : ""}${at}`;
 }
 
 /**

@@ -53,11 +53,11 @@ function matrix(view, index, choice) {
   const layer = view.layers[index];
   const { rows, columns, rowsAre, columnsAre } = view;
   if (choice === "entropy") {
-    const highest = Math.log2(Math.max(columns.length, 2));
+    const highest = Math.log(Math.max(columns.length, 2));
     const values = Float32Array.from(bytes(layer.entropy), (value) => (value / 255) * highest);
     const heads = Array.from({ length: layer.heads }, (_, head) => `head ${head + 1}`);
     return {
-      ...{ values, zeros: null, rows, columns: heads, rowsAre, columnsAre: "a head", highest, unit: " bits" },
+      ...{ values, zeros: null, rows, columns: heads, rowsAre, columnsAre: "a head", highest, unit: " nats" },
       ...{ highestIs: "largest possible", valuesAre: "entropy of the scores of each query", masked: "" },
     };
   }
@@ -100,7 +100,8 @@ export function chosenMatrix(data, choice) {
   const shown = all[choice.moment];
   if (all.length === 1) return shown;
   const highest = Math.max(...all.map((each) => each.highest));
-  return { ...shown, highest, highestIs: `${shown.highestIs}, over all training steps` };
+  const highestIs = { mean: "largest mean of all steps", entropy: shown.highestIs }[choice.head];
+  return { ...shown, highest, highestIs: highestIs || "largest of all steps" };
 }
 
 /**

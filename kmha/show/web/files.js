@@ -6,8 +6,8 @@
  * @returns {string}
  */
 export function csv(shown) {
-  const { rows, columns, values } = shown;
-  const lines = [["", ...columns].map(quoted).join(",")];
+  const { rows, columns, values, unit } = shown;
+  const lines = [[unit.trim(), ...columns].map(quoted).join(",")];
   rows.forEach((text, row) => {
     const scores = Array.from(values.subarray(row * columns.length, (row + 1) * columns.length));
     lines.push([quoted(text), ...scores.map((score) => score.toFixed(3))].join(","));

@@ -35,6 +35,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
 let chosen = { row: -1, column: -1 }; // the marked tokens
 let pinned = false; // whether they stay marked when the pointer moves
+let tokens = ""; // the tokens that are shown, for which the marks are meant
 let shown = chosenMatrix(data, choice);
 let figure = /** @type {any} */ (heatMap);
 let at = /** @type {any} */ (null);
@@ -43,10 +44,10 @@ let at = /** @type {any} */ (null);
 function draw() {
   showChoice(data, choice);
   const view = chosenSentence(data, choice).views[choice.view];
-  const before = shown;
   shown = chosenMatrix(data, choice);
-  if (!haveSameTokens(before, shown)) {
-    [chosen, pinned] = [{ row: -1, column: -1 }, false];
+  const now = JSON.stringify([choice.sentence, choice.view, shown.rows, shown.columns]);
+  if (now !== tokens) {
+    [tokens, chosen, pinned] = [now, { row: -1, column: -1 }, false];
     say();
   }
   const description = describeFigure(data, choice);
@@ -59,17 +60,6 @@ function draw() {
   element("steps", HTMLElement).hidden = !stepping;
   if (stepping) showSteps(element("steps", HTMLElement), steps, Number(choice.head), view);
   else drawPicture();
-}
-
-/**
- * @param {import("./data.js").Matrix} one
- * @param {import("./data.js").Matrix} other
- * @returns {boolean}
- */
-function haveSameTokens(one, other) {
-  /** @type {(matrix: import("./data.js").Matrix) => string} */
-  const texts = ({ rows, columns }) => JSON.stringify([rows, columns]); // each training step has lists of its own
-  return texts(one) === texts(other);
 }
 
 /** Draw the heat map or the arcs. */
@@ -266,14 +256,20 @@ function drawSoon() {
 listen(choice, draw);
 frame.addEventListener("keydown", press);
 addEventListener("keydown", (event) => event.key === "Escape" && mark(-1, -1));
-drawn.addEventListener("pointermove", (event) => pinned || mark(...under(event)));
+drawn.addEventListener("pointerdown", (event) => pinned || mark(...under(event)));
+drawn.addEventListener("pointermove", (event) => {
+  if (event.pointerType === "touch" && pinned) setPinned(false); // a finger that moves does not click
+  if (!pinned) mark(...under(event));
+});
 drawn.addEventListener("click", (event) => {
   const [row, column] = under(event);
   const again = pinned && row === chosen.row && column === chosen.column;
   mark(row, column);
   setPinned(!again);
 });
-frame.addEventListener("pointerleave", () => pinned || mark(-1, -1));
+frame.addEventListener("pointerleave", (event) => {
+  if (!pinned && event.pointerType !== "touch") mark(-1, -1); // a finger hides what it points at until it leaves
+});
 element("png", HTMLButtonElement).addEventListener("click", savePng);
 element("svg", HTMLButtonElement).addEventListener("click", saveSvg);
 element("csv", HTMLButtonElement).addEventListener("click", () => {

@@ -87,6 +87,7 @@ class CompiledSteps(Steps):
 
         from kmha.translation.batches import padded, rounded_up
 
+        self._model.build()  # the weights, which the functions take as arguments
         settings = self._model.get_config()
         width = min(rounded_up(source.shape[1]), settings["max_positional_encoding_input"])
         most = min(rounded_up(int(length)), settings["max_positional_encoding_target"])

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import keras
 import pytest
 
+from kmha.layers import Transformer
 from kmha.translation.search import Beam, Greedy, Hypothesis, Sampling
 from kmha.translation.tokenizer import END
 from kmha.verify import tolerance
@@ -71,6 +72,18 @@ def test_log_probabilities_are_those_of_the_whole_model(searching, search):
             scores = [one.score for one in hypotheses if one.finished]
             assert scores == sorted(scores, reverse=True)
     assert len(set(ends)) == 2  # some are finished, and some are cut off
+
+
+def test_beams_of_a_whole_model_that_was_not_built():
+    """Its weights do not exist before the search begins."""
+    found = []
+    for built in (True, False):
+        keras.utils.set_random_seed(4)
+        model = Transformer(1, 6, 3, 8, 13, 17, 16, 16)
+        if built:
+            model.build()
+        found += Beam(model, beam_size=2)([[4, 5, 6, 2]])
+    assert same(*found)
 
 
 @pytest.mark.tensorflow
