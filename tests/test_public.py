@@ -22,8 +22,8 @@ NAMES = {
         create_look_ahead_mask create_padding_mask get_angles gradient_importance positional_encoding prune_heads
         scaled_dot_product_attention without_heads""",
     "kmha.show": """
-        Analytics Calculation Captured HeadStatistics Page alignment analytics capture heads heatmap layers page
-        positions save scaling steps terminal""",
+        Analytics AttentionProbe Calculation Captured HeadStatistics Page alignment analytics capture heads heatmap
+        layers page positions save scaling steps terminal""",
     "kmha.verify": "Case Decoding Diagnosis Probes Report compare diagnose expect probe run",
 }
 COMMANDS = {
@@ -57,7 +57,7 @@ COMMANDS = {
     "prune": "FOLDER --keep --steps --rank --data --source --target --out -o --csv --json",
     "train": """
         TASK --out --data --direction --source --target --validation-source --validation-target --profile --set
-        --minutes --seed --dtype --devices --restart""",
+        --minutes --seed --dtype --devices --probe --restart""",
     "translate": """
         FOLDER TEXTS --beam --greedy --length-penalty --n-best --sample --temperature --top-k --top-p --seed --attention
         --attention-layer --attention-head --picture --json""",

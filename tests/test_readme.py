@@ -47,7 +47,7 @@ def test_code_prints_what_it_says(code):
 
 
 def test_there_is_code():
-    assert len(CODE) == 15
+    assert len(CODE) == 16
 
 
 def test_the_first_screen_has_the_two_commands_and_the_three_doors():

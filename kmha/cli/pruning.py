@@ -40,6 +40,16 @@ def prune(model_folder: Path, data: evaluation.DataChoice, choice: PruningChoice
         raise click.UsageError("--source and --target go together: line n of one translates line n of the other.")
     if importlib.util.find_spec("sacrebleu") is None:
         raise common.not_installed("sacrebleu, which kmha prune needs,", "[translate]")
+    try:
+        _prune(model_folder, data, choice)
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        return common.INTERRUPTED
+    return 0
+
+
+def _prune(model_folder: Path, data: evaluation.DataChoice, choice: PruningChoice) -> None:
+    """Prune a model, print the table, and write the files and then the folder, which is the largest."""
     translator = translation.load(model_folder)
     from kmha.translation import folder, pruning
 
@@ -48,27 +58,23 @@ def prune(model_folder: Path, data: evaluation.DataChoice, choice: PruningChoice
     [pairs] = dataclasses.replace(data, tests=tests).sets(translator.config).values()
     about = evaluation.describe(translator, SearchChoice("greedy", {}), None)
     rows: list[Any] = []
-    interrupted = False
     try:
         if choice.out is not None:
             folder.check_new(choice.out)
-        run = _run(translator, pairs, choice, rows)
-        if choice.out is not None:
-            folder.save_finished(choice.out, translator.model, translator.tokenizer, run.config(rows[-1]))
-    except (folder.FolderError, pruning.PruningError) as error:
-        raise click.ClickException(str(error)) from None
-    except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
-        interrupted = True
-    if not interrupted:
+        try:
+            run = _run(translator, pairs, choice, rows)
+        finally:  # the steps before an interrupt or an error are shown too
+            if rows:
+                _show(rows, choice.rank, len(pairs))
         if choice.csv_file is not None:
             atomic_files.write_text(choice.csv_file, _csv(rows))
         if choice.json_file is not None:
             about |= {"rank": choice.rank, "data": pairs.name, "sentences": len(pairs), "steps": _records(rows)}
             atomic_files.write_json(choice.json_file, about)
-    if rows:
-        _show(rows, choice.rank, len(pairs))
-    return common.INTERRUPTED if interrupted else 0
+        if choice.out is not None:
+            folder.save_finished(choice.out, translator.model, translator.tokenizer, run.config(rows[-1]))
+    except (folder.FolderError, pruning.PruningError) as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _run(translator: Any, pairs: Any, choice: PruningChoice, rows: list[Any]) -> Any:
@@ -115,7 +121,7 @@ def _show(rows: Sequence[Any], rank: str, sentences: int) -> None:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("heads", "parameters", "loss", NAMES[rows[0].score_name], "seconds", "tokens/s"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("removed: layer and head, from 0")
+    table.add_column("removed: layer, and its head from 0")
     for row in rows:
         numbers = f"{row.heads}", f"{row.parameters:,}", f"{row.loss:.4f}", f"{row.score:.2f}"
         speed = f"{row.seconds:.2f}", f"{row.tokens_per_second:,.0f}"

@@ -68,9 +68,12 @@ def choice(layer: str, argument: str, value: Any, allowed: tuple[Any, ...]) -> A
     return value
 
 
-def heads(layer: str, value: Any, names: Iterable[str]) -> dict[str, int]:
+def heads(layer: str, value: Any, names: Iterable[str] | None = None) -> dict[str, int]:
     """Return numbers of heads by name of the attention layer, of which there are `names`. `None` means none."""
-    names = list(names)
+    if value is not None and not isinstance(value, dict):
+        fix = "Leave it out: `kmha.layers.prune_heads` sets it. The argument for all heads is `num_heads`."
+        raise invalid(layer, "heads", "a dict of numbers by the names of attention layers, or None", value, fix)
+    names = list(value or {} if names is None else names)
     for name in value or {}:
         if name not in names:
             raise invalid(layer, "heads", f"names among {', '.join(names)}", name, "Leave it out.")

@@ -26,7 +26,7 @@ class DecoderLayer(TransformerBlock):
         embedding_dim: Features of input and output (D).
         num_heads: Number of heads (H).
         fully_connected_dim: Hidden features of the feed-forward network.
-        dropout_rate: See `EncoderLayer`, as for all other arguments.
+        dropout_rate: See `EncoderLayer`, as for all other arguments. The names in `heads` are mha1 and mha2.
 
     Call arguments:
         x: Target (B, T, D).

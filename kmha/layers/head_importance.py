@@ -70,7 +70,8 @@ def gradient_importance(
 
     Raises:
         TypeError: A layer is not a `kmha.MultiHeadAttention`.
-        ValueError: A layer is not built, is quantized, or is called with another batch size.
+        ValueError: A layer is not built, is quantized, is given twice, is called with another batch size, or is not
+            called by the loss.
 
     >>> import keras, kmha
     >>> layer = kmha.MultiHeadAttention(num_heads=3, key_dim=5)
@@ -82,14 +83,26 @@ def gradient_importance(
     """
     for layer in layers:
         check_layer("gradient_importance", layer)
+        if sum(other is layer for other in layers) > 1:
+            raise ValueError(
+                f"gradient_importance: expected different layers. Received: {layer.name!r} twice. Give it once: its "
+                "importance counts all its calls."
+            )
     dtypes = ["float64" if layer.variable_dtype == "float64" else "float32" for layer in layers]
     gates = [np.ones((batch_size, layer.num_heads), dtype) for layer, dtype in zip(layers, dtypes, strict=True)]
 
     def gated(tensors: list[Tensor]) -> Tensor:
         with contextlib.ExitStack() as stack:
-            for layer, gate in zip(layers, tensors, strict=True):
-                stack.enter_context(_gated(layer, gate))
-            return loss()
+            calls = [stack.enter_context(_gated(*pair)) for pair in zip(layers, tensors, strict=True)]
+            total = loss()
+        for layer, shapes in zip(layers, calls, strict=True):
+            if not shapes:
+                raise ValueError(
+                    f"gradient_importance: expected a loss that calls the layer {layer.name!r}. Received: a loss that "
+                    "does not call it, or only in a function that was compiled before, such as that of `predict`. Call "
+                    "the model itself, `model(x, training=False)`, and do not compile the loss."
+                )
+        return total
 
     return [np.abs(found).mean(axis=0) for found in gradients(gated, gates)]
 
@@ -100,10 +113,11 @@ def _number(value: Any) -> float:
 
 
 @contextlib.contextmanager
-def _gated(layer: MultiHeadAttention, gate: Tensor) -> Iterator[None]:
-    """Multiply the inputs of the layer's output projection, (B, T, H, O), by a gate (B, H)."""
+def _gated(layer: MultiHeadAttention, gate: Tensor) -> Iterator[list[Any]]:
+    """Multiply the inputs of the layer's output projection, (B, T, H, O), by a gate (B, H). Yield their shapes."""
     dense = layer.output_dense
-    call = dense.call
+    call, own = dense.call, "call" in vars(dense)
+    shapes: list[Any] = []
 
     def gated(mixed: Tensor, **kwargs: Any) -> Tensor:
         if mixed.shape[0] != gate.shape[0]:
@@ -111,11 +125,15 @@ def _gated(layer: MultiHeadAttention, gate: Tensor) -> Iterator[None]:
                 f"gradient_importance: expected calls of {layer.name!r} with B = {gate.shape[0]}, the `batch_size`. "
                 f"Received: B = {mixed.shape[0]}."
             )
+        shapes.append(mixed.shape)
         shape = gate.shape[0], *[1] * (len(mixed.shape) - 3), gate.shape[1], 1
         return call(ops.multiply(mixed, ops.cast(ops.reshape(gate, shape), mixed.dtype)), **kwargs)
 
     vars(dense)["call"] = gated  # without Keras' tracking
     try:
-        yield
+        yield shapes
     finally:
-        del vars(dense)["call"]
+        if own:
+            vars(dense)["call"] = call
+        else:
+            del vars(dense)["call"]

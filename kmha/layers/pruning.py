@@ -1,8 +1,9 @@
 """Remove heads from a `MultiHeadAttention`, or turn them off for a while."""
 
 import contextlib
+import operator
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, SupportsIndex
 
 import keras
 from keras import ops
@@ -14,7 +15,7 @@ from kmha.layers.projections import HeadMerge, HeadProjection
 # Functions that a model keeps after it has compiled them.
 COMPILED = "train_function", "test_function", "predict_function", "generate_function"
 
-Heads = int | Iterable[int]
+Heads = SupportsIndex | Iterable[SupportsIndex]
 
 
 def prune_heads(layer: MultiHeadAttention, heads: Heads, model: Any = None) -> None:
@@ -24,13 +25,16 @@ def prune_heads(layer: MultiHeadAttention, heads: Heads, model: Any = None) -> N
     number of heads, and so have the configs of kmha's encoders, decoders and `Transformer` around it, so that
     `model.save` and `keras.models.load_model` work as before. The numbers of the other heads move up.
 
-    The layer gets new weights, which an optimizer does not know. Call `model.compile` again before you train.
+    The layer gets new weights, which an optimizer does not know. Call `model.compile` again before you train. Without
+    it, `fit` raises an error. On JAX, Keras has then already emptied the model's variables, so load the model again.
 
     Args:
         layer: A built layer.
         heads: Numbers of the heads to remove, from 0 to H - 1, or one number.
         model: Model with the layer. It forgets its compiled functions, such as that of `predict`, which would compute
-            with the old weights on TensorFlow. A function that you compiled yourself must be compiled again.
+            with the old weights on TensorFlow. A function that you compiled yourself must be compiled again. On torch,
+            `parameters` and `state_dict` of the model have the new weights. Without `model`, only those of the layer
+            have them.
 
     Raises:
         TypeError: The layer is not a `kmha.MultiHeadAttention`.
@@ -52,6 +56,8 @@ def prune_heads(layer: MultiHeadAttention, heads: Heads, model: Any = None) -> N
             f"prune_heads: expected a model that contains the layer {layer.name!r}. Received: {model.name!r}, which "
             "does not. Give the model whose predict or fit you call, or leave `model` out."
         )
+    if not removed:
+        return
     left = [head for head in range(layer.num_heads) if head not in removed]
     if not left:
         raise ValueError(
@@ -69,6 +75,12 @@ def prune_heads(layer: MultiHeadAttention, heads: Heads, model: Any = None) -> N
         for name in COMPILED:
             if name in vars(part):
                 setattr(part, name, None)
+    if keras.backend.backend() == "torch":
+        # torch does not list the layers of a Sequential, and Keras does not list the model that it contains.
+        layers = (layer if model is None else model)._flatten_layers()
+        for part in {module for one in layers for module in one.modules()}:
+            if hasattr(part, "_torch_params"):
+                part._track_variables()
 
 
 @contextlib.contextmanager
@@ -111,10 +123,14 @@ def without_heads(layer: Any, heads: Heads) -> Iterator[None]:
 def check_layer(function: str, layer: Any) -> None:
     """Raise an error if a layer is not a built `MultiHeadAttention` with weights in floating point."""
     if not isinstance(layer, MultiHeadAttention):
+        fix = ""
+        if isinstance(layer, keras.layers.GroupQueryAttention):
+            fix = " Layers with grouped queries share keys and values between heads, so they are not supported."
+        elif isinstance(layer, keras.layers.MultiHeadAttention):
+            fix = " `kmha.convert_model` turns the built-in's layers of a model into kmha's."
         raise TypeError(
-            f"{function}: expected a kmha.MultiHeadAttention. Received: {type(layer).__name__}. Layers with grouped "
-            "queries share keys and values between heads, so they are not supported. `kmha.convert_model` turns the "
-            "built-in's layers of a model into kmha's."
+            f"{function}: expected a kmha.MultiHeadAttention. Received: {type(layer).__module__}."
+            f"{type(layer).__qualname__}.{fix}"
         )
     checks.check_built(layer)
     projections = [part for part in layer._layers if isinstance(part, keras.layers.EinsumDense)]
@@ -131,11 +147,23 @@ def check_layer(function: str, layer: Any) -> None:
 def _checked(function: str, layer: Any, heads: Heads) -> set[int]:
     """Return the numbers of the heads, after checking them and the layer."""
     check_layer(function, layer)
-    given = [heads] if isinstance(heads, int) else list(heads)
+    several = isinstance(heads, Iterable) and getattr(heads, "ndim", None) != 0
+    given: Iterable[Any] = heads if several else [heads]  # type: ignore[assignment]
+    numbers = set()
     for head in given:
-        if isinstance(head, bool) or not hasattr(head, "__index__") or not 0 <= head < layer.num_heads:
+        number = _number(head)
+        if not 0 <= number < layer.num_heads:
             raise ValueError(
                 f"{function}: expected heads from 0 to {layer.num_heads - 1}, because {layer.name!r} has "
-                f"{layer.num_heads} (H). Received: {head!r}."
+                f"{layer.num_heads} (H). Received: {head!r}. Give one integer, or a list of them."
             )
-    return set(map(int, given))
+        numbers.add(number)
+    return numbers
+
+
+def _number(head: Any) -> int:
+    """Return the number of a head, and -1 for what is not an integer."""
+    try:
+        return -1 if isinstance(head, bool) else operator.index(head)
+    except TypeError:
+        return -1

@@ -104,8 +104,8 @@ class Transformer(checks.CheckedLayer, keras.Model):
         rates = dropout_rate, layernorm_eps
         source, target = max_positional_encoding_input, max_positional_encoding_target
         parts: list[dict[str, int]] = [{}, {}]
-        for name, number in (heads or {}).items():
-            parts[not name.startswith("encoder_")][name] = number
+        for name, number in checks.heads(layer, heads).items():
+            parts[not str(name).startswith("encoder_")][name] = number
         shared_source = {**shared, "heads": parts[0], "name": "encoder"}
         self.encoder = Encoder(*sizes, input_vocab_size, source, *rates, **shared_source)
         shared |= {"heads": parts[1], "name": "decoder"}
@@ -248,7 +248,8 @@ class Transformer(checks.CheckedLayer, keras.Model):
         return {**(self.encoder.heads or {}), **(self.decoder.heads or {})} or None
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._arguments, "heads": self.heads}
+        heads = {} if self.heads is None else {"heads": self.heads}
+        return {**super().get_config(), **self._arguments, **heads}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:

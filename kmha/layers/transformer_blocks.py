@@ -133,12 +133,15 @@ class TransformerBlock(checks.CheckedLayer):
     def heads(self) -> dict[str, int] | None:
         """Numbers of heads of the attention layers that `kmha.layers.prune_heads` has changed, by name, or `None`."""
         usual = self.attention.get("num_heads", self.num_heads)
-        numbers = {name: getattr(self, name).num_heads for name in self._attention_names}
+        numbers = {name: getattr(getattr(self, name), "num_heads", usual) for name in self._attention_names}
         return {name: number for name, number in numbers.items() if number != usual} or None
 
     def get_config(self) -> dict[str, Any]:
         activation = keras.activations.serialize(self.ffn.dense1.activation)
-        return {**super().get_config(), **checks.config_of(self, TransformerBlock, activation=activation)}
+        config = checks.config_of(self, TransformerBlock, activation=activation)
+        if config["heads"] is None:  # versions of kmha and subclasses without the argument can read the config
+            del config["heads"]
+        return {**super().get_config(), **config}
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor) -> Tensor:
         return masking.padding_or_none(previous_mask)
@@ -300,7 +303,7 @@ class BlockStack(checks.CheckedLayer):
             return output
         scores = {}
         for (name, mha), keys in zip(self.attentions().items(), lengths * len(self._blocks), strict=True):
-            shape = batch, mha.num_heads, length, keys
+            shape = batch, getattr(mha, "num_heads", self.num_heads), length, keys
             scores[name] = keras.KerasTensor(shape, dtype=self.compute_dtype)
         return output, scores
 
@@ -335,7 +338,8 @@ class BlockStack(checks.CheckedLayer):
         return None if self.pad_id is None else masks.padding(ids, self.pad_id)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self._arguments, "heads": self.heads}
+        heads = {} if self.heads is None else {"heads": self.heads}
+        return {**super().get_config(), **self._arguments, **heads}
 
     def _embed(self, ids: Tensor, training: Any, start: Any = 0) -> Tensor:
         checks.check_ids(self.name, ids)

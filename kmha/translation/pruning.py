@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -10,12 +11,12 @@ from typing import Any
 import keras
 import numpy as np
 
+from kmha import __version__
 from kmha.layers import ablation_importance, gradient_importance, prune_heads
-from kmha.translation import batches, scores
+from kmha.translation import batches, folder, scores
 from kmha.translation.callbacks import BATCH_TOKENS
 from kmha.translation.corpora import Pairs
 from kmha.translation.devices import Devices
-from kmha.translation.folder import Config
 from kmha.translation.task import TranslationTask
 from kmha.translation.translator import Translator
 
@@ -51,8 +52,7 @@ class Pruning:
     model's layers keep at least one head each.
 
     Args:
-        translator: Translator with the model of a folder. Its model changes. Make a new `Translator` of the model to
-            translate with it, because this one may have compiled a search with the old weights.
+        translator: Translator with the model of a folder. Its model changes.
         pairs: Validation set.
         rank: "gradient" ranks by `kmha.layers.gradient_importance`, with one backward pass over the validation set.
             "ablation" ranks by the change of the loss without each head, which takes a pass for each head.
@@ -69,7 +69,7 @@ class Pruning:
             raise ValueError(f"rank must be one of {', '.join(map(repr, RANKS))}. Received: {rank!r}.")
         if translator.config is None:
             raise ValueError("Pruning needs a translator with a config: load it with Translator.load(folder).")
-        self._config: Config = translator.config
+        self._config: folder.Config = translator.config
         self._model, self._tokenizer, self._pairs = translator.model, translator.tokenizer, pairs
         self._rank, self._progress = rank, progress
         training = self._config.settings.training
@@ -83,7 +83,7 @@ class Pruning:
         self._task = TranslationTask(self._model, training.label_smoothing)
         self._task.build(None)
         self._task.compile(jit_compile=keras.backend.backend() == "jax")
-        self._left = {name: list(range(layer.num_heads)) for name, layer in self._model.attentions().items()}
+        self._left = {name: self._numbers(name, layer) for name, layer in self._model.attentions().items()}
 
     @property
     def heads(self) -> int:
@@ -103,9 +103,10 @@ class Pruning:
         whole = self.heads
         remove = whole - round(keep * whole)
         if whole - remove < len(self._left):
+            least = math.ceil(1000 * len(self._left) / whole) / 1000
             raise PruningError(
                 f"each of the {len(self._left)} attention layers keeps at least one head of {whole}. Received: "
-                f"keep={keep:g}, which leaves {whole - remove}. Give at least {len(self._left) / whole:.2g}."
+                f"keep={keep:g}, which leaves {whole - remove}. Give at least {least:g}."
             )
         steps = min(remove, STEPS) if steps is None else steps
         if steps > remove:
@@ -174,11 +175,23 @@ class Pruning:
             self._left[name] = [number for head, number in enumerate(self._left[name]) if head not in heads]
         return tuple(order)
 
-    def config(self, last: Measured) -> Config:
+    def config(self, last: Measured) -> folder.Config:
         """Return the config of the folder for the model after the `last` step."""
         result = {**self._config.result, "pruned": {"rank": self._rank, "heads": self._left}}
         result["validation"] = {last.score_name: round(last.score, 4)}
-        return dataclasses.replace(self._config, heads=self._model.heads or {}, result=result)
+        heads = self._model.heads or {}
+        return dataclasses.replace(self._config, heads=heads, result=result, kmha=__version__, format=folder.FORMAT)
+
+    def _numbers(self, name: str, layer: Any) -> list[int]:
+        """Return the numbers in the whole model of a layer's heads, which the config has if the model is pruned."""
+        found: Any = self._config.result
+        whole = range(self._config.settings.model.num_heads)
+        for key in ("pruned", "heads", name):
+            found = found.get(key) if isinstance(found, dict) else None
+        usable = isinstance(found, list) and all(type(number) is int and number in whole for number in found)
+        if usable and len(set(found)) == len(found) == layer.num_heads:
+            return list(found)
+        return list(range(layer.num_heads))
 
     def _sum_of_losses(self, batch: batches.Batch) -> Any:
         return self._task.sums(self._task(batch.inputs, training=False), batch.target).loss

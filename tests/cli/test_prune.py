@@ -36,6 +36,7 @@ def test_files(model_folder, tmp_path):
     assert result.exit_code == 0, result.output
     assert {path.name: path.read_bytes() for path in model_folder.iterdir() if path.is_file()} == before
     assert "heads removed by gradient, 5 validation sentences, greedy search" in result.stdout
+    assert "removed: layer, and its head from 0" in result.stdout
     with open(tmp_path / "steps.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["heads"]) for row in rows] == [18, 14, 9]  # 6 layers with 3 heads
@@ -93,8 +94,45 @@ def test_an_interrupt(model_folder, tmp_path, monkeypatch):
     result = _run("prune", model_folder, *FILES, "--out", "small", "--csv", "steps.csv", "--json", "steps.json")
     assert result.exit_code == 130
     assert "Interrupted." in result.stderr
-    assert "18" in result.stdout  # what was measured before
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert [int(line[0]) for line in lines if line and line[0].isdecimal()] == [18]  # what was measured before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.de", "mine.en"]
+
+
+def test_an_interrupt_while_loading(model_folder, monkeypatch):
+    from kmha.translation.translator import Translator
+
+    def interrupt(folder, step=None):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translator, "load", interrupt)
+    result = _run("prune", model_folder, *FILES)
+    assert (result.exit_code, result.stderr, result.stdout) == (130, "Interrupted.\n", "")
+
+
+def test_a_folder_that_cannot_be_written(model_folder, tmp_path, monkeypatch):
+    def fail(*arguments):
+        raise folder.FolderError("the disk is full")
+
+    monkeypatch.setattr(folder, "save_finished", fail)
+    outputs = "--out", "small", "--csv", "steps.csv", "--json", "steps.json"
+    result = _run("prune", model_folder, *FILES, "--keep", 0.95, *outputs)
+    assert result.exit_code == 1
+    assert "the disk is full" in result.stderr
+    assert "heads removed by gradient" in result.stdout
+    assert len((tmp_path / "steps.csv").read_text().splitlines()) == 3
+    assert len(json.loads((tmp_path / "steps.json").read_text())["steps"]) == 2
+
+
+def test_a_table_that_cannot_be_written(model_folder, monkeypatch):
+    def fail(*arguments):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("kmha.atomic_files.write_text", fail)
+    result = _run("prune", model_folder, *FILES, "--keep", 0.95, "--csv", "steps.csv")
+    assert result.exit_code != 0
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert [int(line[0]) for line in lines if line and line[0].isdecimal()] == [18, 17]
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,35 @@ def test_gradients_leave_the_model_as_it_is(made):
     np.testing.assert_array_equal(_numbers(model(x)), before)
 
 
+def test_the_loss_must_call_each_layer(made):
+    layers, model, x, y = made
+    other = kmha.MultiHeadAttention(4, SIZE, name="unused")
+    other.build((BATCH, LENGTH, WIDTH), (BATCH, LENGTH, WIDTH))
+    with pytest.raises(ValueError, match=r"expected a loss that calls the layer 'unused'.*model\(x, training=False\)"):
+        gradient_importance([layers[0], other], lambda: ops.sum(_losses(model, x, y)), BATCH)
+    model.predict(_numbers(x), verbose=0)
+    if keras.backend.backend() == "tensorflow":  # whose compiled function has the layer's calls already
+        with pytest.raises(ValueError, match=f"calls the layer '{layers[0].name}'.*such as that of `predict`"):
+            gradient_importance(layers, lambda: ops.sum(model.predict(_numbers(x), verbose=0)), BATCH)
+
+
+def test_a_layer_given_twice(made):
+    layers, model, x, y = made
+    with pytest.raises(ValueError, match=f"different layers. Received: '{layers[1].name}' twice. Give it once"):
+        gradient_importance([*layers, layers[1]], lambda: ops.sum(_losses(model, x, y)), BATCH)
+
+
+def test_a_call_of_the_instance_comes_back(made):
+    layers, model, x, y = made
+    dense = layers[0].output_dense
+    before = dense.call
+    own = vars(dense)["call"] = lambda *args, **kwargs: ops.multiply(before(*args, **kwargs), 2)
+    output = _numbers(model(x))
+    gradient_importance(layers, lambda: ops.sum(_losses(model, x, y)), BATCH)
+    assert vars(dense)["call"] is own
+    np.testing.assert_array_equal(_numbers(model(x)), output)
+
+
 def test_a_head_without_weights_has_no_importance(made):
     layers, model, x, y = made
     with without_heads(layers[1], 2):
@@ -110,7 +139,7 @@ def test_attention_over_two_axes():
 def test_wrong_layers():
     for function, more in ((ablation_importance, ()), (gradient_importance, (2,))):
         with pytest.raises(
-            TypeError, match=f"{function.__name__}: expected a kmha.MultiHeadAttention. Received: Dense"
+            TypeError, match=f"{function.__name__}: expected a kmha.MultiHeadAttention. Received: keras.*Dense"
         ):
             function([keras.layers.Dense(3)], lambda: 0.0, *more)
         with pytest.raises(ValueError, match="no weights before it is built"):

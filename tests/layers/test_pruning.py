@@ -1,6 +1,7 @@
 """A layer without its pruned heads computes what the layer computes with these heads turned off."""
 
 import copy
+import re
 
 import keras
 import numpy as np
@@ -322,6 +323,7 @@ def test_blocks_keep_their_numbers():
     block = kmha.layers.DecoderLayer(12, 3, 7, attention={"use_bias": False})
     block.build((2, 5, 12), (2, 7, 13))
     assert block.heads is None
+    assert "heads" not in block.get_config()
     prune_heads(block.mha2, 1)
     assert block.heads == {"mha2": 2}
     again = kmha.layers.DecoderLayer.from_config(block.get_config())
@@ -341,6 +343,52 @@ def test_numbers_of_heads_are_checked():
         kmha.layers.EncoderLayer(12, 3, 7, heads={"mha": 0})
 
 
+@pytest.mark.parametrize("heads", [[2], "mha", 2, 0])
+def test_numbers_of_heads_are_a_dict(heads):
+    for make, sizes in (
+        (kmha.layers.EncoderLayer, (12, 3, 7)),
+        (kmha.layers.Encoder, (1, 12, 3, 7, 11, 13)),
+        (kmha.layers.Transformer, (1, 12, 3, 7, 11, 13, 17, 19)),
+    ):
+        received = re.escape(f"heads={heads!r}. Leave it out")
+        with pytest.raises(ValueError, match=f"{make.__name__} .*`heads`, expected a dict.*{received}"):
+            make(*sizes, heads=heads)
+    with pytest.raises(ValueError, match=r"names among decoder_layer1_block1_self_att,.*heads=1"):
+        kmha.layers.Transformer(1, 12, 3, 7, 11, 13, 17, 19, heads={1: 2})
+
+
+def test_configs_of_unpruned_models_are_as_before():
+    """Older versions of kmha read them, and so do subclasses that do not have the argument."""
+
+    class Older(kmha.layers.EncoderLayer):
+        def __init__(self, embedding_dim, num_heads, fully_connected_dim, *, key_dim=None, **kwargs):
+            assert "heads" not in kwargs
+            super().__init__(embedding_dim, num_heads, fully_connected_dim, key_dim=key_dim, **kwargs)
+
+    layer = Older.from_config(Older(12, 3, 7).get_config())
+    assert layer.mha.num_heads == 3
+    for part in (layer, kmha.layers.Encoder(1, 12, 3, 7, 11, 13), _transformer()):
+        assert "heads" not in part.get_config()
+
+
+class _Average(keras.layers.Layer):
+    """A replacement of the attention, which has no heads."""
+
+    def call(self, query, value, key=None, return_attention_scores=False, **_):
+        output = ops.zeros_like(query) + ops.mean(value, axis=1, keepdims=True)
+        scores = ops.ones((ops.shape(query)[0], 3, query.shape[1], value.shape[1])) / value.shape[1]
+        return (output, scores) if return_attention_scores else output
+
+
+def test_an_attention_without_heads():
+    encoder = kmha.layers.Encoder(2, 12, 3, 7, 11, 13)
+    encoder.enc_layers[1].mha = _Average()
+    assert encoder.enc_layers[1].heads is None
+    assert encoder.heads is None
+    _, scores = encoder.compute_output_spec(keras.KerasTensor((2, 5), "int32"), return_attention_scores=True)
+    assert [x.shape for x in scores.values()] == [(2, 3, 5, 5)] * 2
+
+
 def _built():
     layer = kmha.MultiHeadAttention(HEADS, SIZE, name="attention")
     layer.build((BATCH, QUERIES, WIDTH), (BATCH, QUERIES, WIDTH))
@@ -355,6 +403,11 @@ def _built():
         ([1, -1], "Received: -1"),
         ([True], "Received: True"),
         ([1.0], "Received: 1.0"),
+        (None, "Received: None. Give one integer, or a list of them"),
+        ("1", "Received: '1'"),
+        (np.array(2.0), "Received: array.2"),
+        (np.array([[1, 2]]), r"Received: array.\[1, 2\]."),
+        (np.array([True, False]), "Received: np.True_"),
     ],
 )
 def test_wrong_heads(heads, message):
@@ -370,8 +423,11 @@ def test_wrong_layers():
     with pytest.raises(ValueError, match="no weights before it is built"):
         prune_heads(kmha.MultiHeadAttention(HEADS, SIZE), 0)
     for layer in (keras.layers.MultiHeadAttention(HEADS, SIZE), keras.layers.GroupQueryAttention(SIZE, 4, 2)):
-        with pytest.raises(TypeError, match=f"expected a kmha.MultiHeadAttention. Received: {type(layer).__name__}"):
+        received = f"{type(layer).__module__}.{type(layer).__name__}"
+        with pytest.raises(TypeError, match=f"expected a kmha.MultiHeadAttention. Received: {received}") as error:
             prune_heads(layer, 0)
+        grouped = isinstance(layer, keras.layers.GroupQueryAttention)
+        assert ("grouped queries" in str(error.value), "convert_model" in str(error.value)) == (grouped, not grouped)
     layer = _built()
     model = keras.Sequential([keras.layers.Dense(3)], name="other")
     with pytest.raises(ValueError, match=r"contains the layer 'attention'. Received: 'other'"):
@@ -381,6 +437,59 @@ def test_wrong_layers():
         prune_heads(layer, 0)
     with pytest.raises(ValueError, match="int8"), without_heads(layer, 0):
         pass
+
+
+@pytest.mark.parametrize(
+    ("heads", "left"),
+    [(np.argmin([3, 1, 2]), 4), (np.array(1), 4), (np.array([1, 4]), 3), ({0, 3}, 3), (np.array([], "int32"), 5)],
+)
+def test_heads_as_numpy_gives_them(heads, left):
+    layer = _built()
+    before = ops.convert_to_numpy(layer.key_dense.kernel)
+    prune_heads(layer, heads)
+    assert layer.num_heads == left
+    gone = sorted(heads) if isinstance(heads, set) else np.atleast_1d(heads)
+    np.testing.assert_array_equal(ops.convert_to_numpy(layer.key_dense.kernel), np.delete(before, gone, axis=0))
+
+
+def test_heads_as_tensors():
+    layer = _built()
+    prune_heads(layer, ops.convert_to_tensor(2))
+    prune_heads(layer, ops.convert_to_tensor([0, 3]))
+    assert layer.num_heads == 2
+
+
+def test_no_heads_change_nothing():
+    layer = _built()
+    before = layer.weights
+    prune_heads(layer, [])
+    assert all(one is other for one, other in zip(layer.weights, before, strict=True))
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="torch's own view of the parameters")
+def test_torch_parameters():
+    import torch
+
+    model = keras.Sequential([keras.Input((QUERIES, WIDTH)), kmha.layers.EncoderLayer(WIDTH, HEADS, 9)])
+    model.compile("adam", "mse")
+    prune_heads(model.layers[0].mha, GONE, model)
+    for part in (model, model.layers[0], model.layers[0].mha, model.layers[0].mha.key_dense):
+        assert sum(parameter.numel() for parameter in part.parameters() if parameter.is_floating_point()) == sum(
+            weight.value.numel() for weight in part.weights
+        )
+    x = ops.convert_to_tensor(np.random.default_rng(2).normal(size=(BATCH, QUERIES, WIDTH)), "float32")
+    before, state = _arrays([model(x)]), copy.deepcopy(model.state_dict())
+    for weight in model.weights:
+        weight.assign(ops.zeros_like(weight))
+    model.load_state_dict(state)
+    _check(_arrays([model(x)]), before)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    before = model.layers[0].mha.get_weights()
+    torch.sum(model(x) ** 3).backward()
+    optimizer.step()
+    after = model.layers[0].mha.get_weights()
+    for weight, old, new in zip(model.layers[0].mha.weights, before, after, strict=True):
+        assert (old != new).any(), weight.path
 
 
 def test_weights_come_back_after_an_error():

@@ -5,6 +5,7 @@ import keras
 import numpy as np
 import pytest
 
+import kmha
 from kmha.layers import gradient_importance, without_heads
 from kmha.translation import folder, pruning
 from kmha.translation.corpora import Pairs
@@ -168,6 +169,7 @@ def test_scores(made):
 
 
 def test_a_folder(made, tmp_path):
+    made.config = dataclasses.replace(made.config, kmha="0.1", format=1)
     run = Pruning(made, PAIRS, "ablation")
     *_, last = run.run(keep=5 / 9, steps=1)
     folder.save_finished(tmp_path / "small", made.model, made.tokenizer, run.config(last))
@@ -181,9 +183,51 @@ def test_a_folder(made, tmp_path):
     assert {name: len(heads) for name, heads in config.result["pruned"]["heads"].items()} == {
         name: layer.num_heads for name, layer in model.attentions().items()
     }
+    assert (config.format, config.kmha) == (folder.FORMAT, kmha.__version__)
     assert {path.name for path in tmp_path.iterdir()} == {"small"}
     with pytest.raises(folder.FolderError, match="small exists already"):
         folder.save_finished(tmp_path / "small", made.model, made.tokenizer, config)
+
+
+def test_a_pruned_model_keeps_the_numbers(made):
+    inputs = _ids(made, 0)[:2]
+    before = [keras.ops.convert_to_numpy(layer.output_dense.kernel) for layer in made.model.attentions().values()]
+    first = Pruning(made, PAIRS)
+    *_, last = first.run(keep=6 / 9, steps=1)
+    again = Pruning(Translator(made.model, made.tokenizer, made.settings, first.config(last)), PAIRS)
+    *_, final = again.run(keep=5 / 6, steps=1)
+    left = again.config(final).result["pruned"]["heads"]
+    assert {*last.removed}.isdisjoint(final.removed)
+    for (name, layer), kernel in zip(made.model.attentions().items(), before, strict=True):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(layer.output_dense.kernel), kernel[left[name]])
+    assert keras.ops.shape(made.model(*inputs)[0])[0] == 1
+
+
+@pytest.mark.parametrize(
+    "pruned",
+    [
+        None,
+        3,
+        {"heads": [1]},
+        *({"heads": {NAMES[1]: heads}} for heads in (7, [0, 1], [0, 0, 1], [0, 1, "2"], [0, 1, 3], [-1, 1, 2])),
+    ],
+)
+def test_wrong_numbers_in_a_config(made, pruned):
+    made.config = dataclasses.replace(made.config, result={"pruned": pruned})
+    left = Pruning(made, PAIRS).config(Pruning(made, PAIRS).measure()).result["pruned"]["heads"]
+    assert left == {name: [0, 1, 2] for name in NAMES}
+
+
+def test_the_least_share_is_enough(made):
+    run = Pruning(made, PAIRS)
+    run._left = {str(layer): list(range(8)) for layer in range(18)}
+    with pytest.raises(
+        pruning.PruningError, match=r"18 attention layers .* of 144.*keep=0.12,.*Give at least 0\.125\.$"
+    ):
+        next(run.run(keep=0.12))
+    run._left = {str(layer): list(range(7)) for layer in range(18)}
+    with pytest.raises(pruning.PruningError, match=r"Give at least 0\.143\.$"):  # 1 / 7 is 0.142857
+        next(run.run(keep=0.13))
 
 
 def test_an_interrupt_leaves_no_folder(made, tmp_path, monkeypatch):
@@ -207,7 +251,7 @@ def test_a_folder_with_wrong_heads(made, tmp_path, heads):
 
 def test_wrong_arguments(made):
     run = Pruning(made, PAIRS)
-    with pytest.raises(pruning.PruningError, match=r"keeps at least one head of 9.*keep=0.2, .*Give at least 0.33"):
+    with pytest.raises(pruning.PruningError, match=r"keeps at least one head of 9.*keep=0.2, .*Give at least 0.334"):
         next(run.run(keep=0.2))
     with pytest.raises(pruning.PruningError, match=r"there are 3 heads to remove. Received: 4 steps. Give at most 3"):
         next(run.run(keep=6 / 9, steps=4))

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import numbers
+import operator
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NoReturn
@@ -170,9 +171,10 @@ class SearchMethod:
         limits = self._limits(source)
         if not len(source):
             return []
-        if self._observers != cache.observers(self.model):
+        if self._observers != cache.observers(self.model) or self._weights_are_replaced():
             self._compile()
         results = [result.numpy() for result in self.compiled(*self._inputs(source, limits))]
+        self._weights = self.model.weights
         hypotheses = self._hypotheses(limits, *results)
         if self._observers:
             self._report(hypotheses, len(results[0]), source.shape[1])
@@ -183,10 +185,17 @@ class SearchMethod:
         from kmha.layers import cache
 
         self._observers = cache.observers(self.model)
+        self._weights = self.model.weights
         self._steps = steps_of(self.model)
-        self.compiled = self._search
+        self.compiled: Callable[..., Any] = self._search
         if type(self._steps) is Steps:
             self.compiled = tf.function(self._search, input_signature=self._signature(), autograph=False)
+
+    def _weights_are_replaced(self) -> bool:
+        """Tell whether the model has other variables than before, as after `kmha.layers.prune_heads`."""
+        weights = self.model.weights
+        same = len(weights) == len(self._weights) and all(map(operator.is_, weights, self._weights))
+        return bool(self._weights) and not same  # the first search may build the model
 
     def _report(self, hypotheses: list[list[Hypothesis]], steps: int, length: int) -> None:
         """Tell the model's observers what the search has chosen after `steps` steps, for `length` source ids (S)."""

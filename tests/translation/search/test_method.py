@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import kmha
-from kmha.layers import Transformer
+from kmha.layers import Transformer, prune_heads
 from kmha.translation.search import METHODS, Beam, Greedy, Sampling, SearchMethod
 from kmha.translation.search.method import usual_length
 from kmha.translation.tokenizer import END
@@ -70,6 +70,30 @@ def test_invalid_models():
 def test_an_unbuilt_model_is_built():
     [[found]] = Greedy(Transformer(1, 6, 2, 7, 11, 9, 17, 13), max_length=2)([[4, END]])
     assert len(found.ids) <= 2
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_removed_heads_are_seen(built):
+    """A search that has run before computes with the weights that the model has now, and compiles only if it must."""
+    model = Transformer(1, 6, 3, 7, 11, 9, 17, 13)
+    if built:
+        model.build()
+    source = np.array([[4, 5, END], [7, END, 0]])
+    search = Greedy(model, max_length=5)
+    search(source)
+    compiled = search.compiled
+    search(source)
+    assert search.compiled is compiled
+    numbers = np.random.default_rng(3)
+    for weight in model.weights:
+        weight.assign(numbers.normal(size=weight.shape))
+    before = search(source)
+    assert search.compiled is compiled
+    for layer in model.attentions().values():
+        prune_heads(layer, [0, 2])
+    found, expected = search(source), Greedy(model, max_length=5)(source)
+    assert found == expected
+    assert found != before
 
 
 def test_usual_length():
