@@ -118,22 +118,3 @@ def test_a_folder_without_a_model(tmp_path):
     result = _run(tmp_path / "missing", "a")
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_page_opens_in_a_browser(model_folder, tmp_path, browser, width):
-    assert _run(model_folder, *TEXTS).exit_code == 0
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    page, printed, requests = context.new_page(), [], []
-    page.on("console", lambda message: printed.append(message.text))
-    page.on("pageerror", lambda error: printed.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto((tmp_path / "attention.html").as_uri())
-    assert page.text_content("#shown").startswith("cross-attention: layer 1 of 2")
-    page.select_option("#sentence", "1")
-    assert page.evaluate("shown.rows").count("Katze") == 1
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    context.close()
-    assert printed == []
-    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
