@@ -292,9 +292,11 @@ def _points(labels: Labels, side: float) -> float:
 def _number(number: float) -> str:
     """Return a number with few characters.
 
-    >>> [_number(number) for number in (-0.004, -1.5, 123.4, 12345.0, -np.inf)]
-    ['0.00', '−1.50', '123', '1.2e4', '−∞']
+    >>> [_number(number) for number in (-0.004, -1.5, 123.4, 12345.0, -np.inf, np.nan)]
+    ['0.00', '−1.50', '123', '1.2e4', '−∞', 'NaN']
     """
+    if np.isnan(number):
+        return "NaN"
     if np.isinf(number):
         return "−∞" if number < 0 else "∞"
     text = f"{number:.2f}" if abs(number) < 99.995 else f"{number:.0f}" if abs(number) < 999.5 else _power(number)
