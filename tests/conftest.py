@@ -107,6 +107,30 @@ def browser():
 
 
 @pytest.fixture
+def opened(browser):
+    """A function that opens a page. At the end, no request has left it, and it has printed nothing."""
+    contexts, printed, requests = [], [], []
+
+    def open_(path, width=1280, **options):
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        found = context.new_page()
+        found.on("console", lambda message: printed.append(message.text))
+        found.on("pageerror", lambda error: printed.append(str(error)))
+        found.on("request", lambda request: requests.append(request.url))
+        found.goto(path.as_uri())
+        return found
+
+    yield open_
+    titles = [context.pages[0].title() for context in contexts]
+    for context in contexts:
+        context.close()
+    assert printed == []
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert "hit" not in titles  # which scripts among tokens would write
+
+
+@pytest.fixture
 def serious_violations():
     """A function that returns what axe-core finds serious in a page whose context bypasses its policy on scripts."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
