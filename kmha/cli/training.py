@@ -17,7 +17,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from kmha.cli import common
+from kmha.cli import common, translation
 from kmha.translation import devices, folder, preparation
 from kmha.translation.settings import Settings
 
@@ -144,6 +144,7 @@ def train(choice: TrainingChoice) -> int:
     started = time.monotonic()
     task = choice.resolved_task()
     _check_packages(task)
+    choice = _readable(choice)
     backend = common.backend_of_environment()
     try:
         worker, workers = devices.workers_of(backend)
@@ -171,6 +172,16 @@ def train(choice: TrainingChoice) -> int:
         if type(error).__module__.startswith("kmha."):
             raise click.ClickException(str(error)) from None
         raise
+
+
+def _readable(choice: TrainingChoice) -> TrainingChoice:
+    """Return the choice with a probe whose texts are valid and whose source has words, before any file changes."""
+    if choice.probe is None:
+        return choice
+    source, target = translation.decode([os.fsencode(text) for text in choice.probe], "--probe, text")
+    if not source.strip():
+        raise click.UsageError(f"the first text of --probe has no words. Received: {source!r}.")
+    return dataclasses.replace(choice, probe=(source, target))
 
 
 def _start(choice: TrainingChoice) -> devices.Devices:

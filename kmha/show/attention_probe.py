@@ -17,15 +17,17 @@ class AttentionProbe(keras.callbacks.Callback):
 
     Args:
         inputs: Inputs of the model for one call, such as a batch of one sentence.
-        every: Number of training steps between two checks. `None` means the end of each epoch.
-        layers: Names of the layers to record, as in `capture`. `None` means all.
+        every: Number of training steps between two checks. `None` means the end of each epoch. With
+            `steps_per_execution`, a check follows the execution in which it is due.
+        layers: Names of the layers to record, or one name, as in `capture`. `None` means all.
 
     Attributes:
         recorded: The scores (B, H, T, S) by training step, and then by name of the layer. Step 0 is before training.
             If `fit` is called again, the steps count on.
 
     Raises:
-        ValueError: `every` is not a positive integer. `fit` raises the errors of `capture`.
+        ValueError: `every` is not a positive integer. `fit` raises the errors of `capture`, also if JAX distributes the
+            model. `kmha train --devices N --probe` can do that.
 
     >>> import kmha
     >>> model = keras.Sequential([keras.layers.Embedding(9, 6), kmha.layers.EncoderLayer(6, 3, 8, name="block")])
@@ -36,20 +38,24 @@ class AttentionProbe(keras.callbacks.Callback):
     {0: (1, 3, 3, 3), 2: (1, 3, 3, 3), 4: (1, 3, 3, 3)}
     """
 
-    def __init__(self, inputs: Any, every: int | None = None, layers: Iterable[str] | None = None) -> None:
+    def __init__(self, inputs: Any, every: int | None = None, layers: Iterable[str] | str | None = None) -> None:
         super().__init__()
         if every is not None and (isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1):
             raise ValueError(f"AttentionProbe: expected a positive number of steps in `every`. Received: {every!r}.")
         self.recorded: dict[int, dict[str, np.ndarray]] = {}
-        self._inputs, self._every, self._step = inputs, every, 0
-        self._layers = None if layers is None else list(layers)
+        self._inputs, self._every, self._step, self._start = inputs, every, 0, 0
+        self._layers = [layers] if isinstance(layers, str) else None if layers is None else list(layers)
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._record()
 
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._start = self._step
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._step += 1
-        if self._every is not None and self._step % self._every == 0:
+        # With `steps_per_execution`, a call stands for several steps, and the last one of an epoch counts too many.
+        before, self._step = self._step, self._start + min(batch + 1, self.params.get("steps") or batch + 1)
+        if self._every is not None and self._step // self._every > before // self._every:
             self._record()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

@@ -139,7 +139,7 @@ def page(
         try:
             sentences = _with_steps(_sentences(moments[step], rows, columns), steps)
         except ValueError as error:
-            raise ValueError(f"page, step {step}: {error}" if len(moments) > 1 else str(error)) from None
+            raise ValueError(f"{error} (training step {step})" if len(moments) > 1 else str(error)) from None
         if titles is not None and (isinstance(titles, str) or len(titles) != len(sentences)):
             raise ValueError(f"page: expected {len(sentences)} titles, one for each sentence. Received: {titles!r}.")
         encoded = [
@@ -159,7 +159,12 @@ def page(
 
 def _is_history(scores: Any) -> bool:
     """Tell whether the scores are a mapping by training step."""
-    return isinstance(scores, Mapping) and len(scores) > 0 and all(isinstance(key, int | np.integer) for key in scores)
+    return (
+        isinstance(scores, Mapping)
+        and len(scores) > 0
+        and all(isinstance(key, int | np.integer) and not isinstance(key, bool) for key in scores)
+        and not all(hasattr(value, "shape") for value in scores.values())  # layers whose names are numbers
+    )
 
 
 def _count(moments: Sequence[Mapping[str, Any]]) -> int:
@@ -168,9 +173,11 @@ def _count(moments: Sequence[Mapping[str, Any]]) -> int:
 
     def structure(moment: Mapping[str, Any]) -> list[Any]:
         return [
-            (view["name"], view["rows"], view["columns"], [(one["name"], one["heads"]) for one in view["layers"]])
+            [
+                (view["name"], view["rows"], view["columns"], [(one["name"], one["heads"]) for one in view["layers"]])
+                for view in sentence["views"]
+            ]
             for sentence in moment["sentences"]
-            for view in sentence["views"]
         ]
 
     for moment in moments:

@@ -190,41 +190,42 @@ class WriteLogs(keras.callbacks.Callback):
 
 
 class RecordAttention(keras.callbacks.Callback):
-    """Records the attention of one pair before training and at each check, and rewrites the page that shows it.
+    """Records the attention of one pair at the start of a session and at each check, and writes the page that shows it.
 
     Args:
         journal: Journal of the run.
         translator: Translator with the model.
         path: Folder of the files attention.npz and attention.html. A resumed run adds to them.
         pair: Source with at least one word, and its translation.
+        note: Function to call with each warning about the source, once.
+
+    Raises:
+        CheckpointError: attention.npz cannot be read, or has the scores of another pair or model.
     """
 
-    def __init__(self, journal: Journal, translator: Translator, path: Path, pair: tuple[str, str]) -> None:
+    def __init__(
+        self, journal: Journal, translator: Translator, path: Path, pair: tuple[str, str], note: Callable[[str], Any]
+    ) -> None:
         super().__init__()
         self._journal, self._translator, self._path, self._pair = journal, translator, path, pair
-        self._recorded: dict[int, dict[str, np.ndarray]] = {}
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        before = checkpoint.load_attention(self._path / folder.ATTENTION, self._pair, self._attention().scores)
-        self._recorded = {step: scores for step, scores in before.items() if step <= self._journal.step}
-        if self._journal.step not in self._recorded:
-            self._record()
+        attention = translator.attention(*pair, note=lambda row, text: note(f"--probe: {text}"))
+        before = checkpoint.load_attention(path / folder.ATTENTION, pair, attention.scores)
+        self._recorded = {step: scores for step, scores in before.items() if step <= journal.step}
+        self._record(attention)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self._record()
+        self._record(self._translator.attention(*self._pair, note=_ignore))
 
-    def _record(self) -> None:
+    def _record(self, attention: Attention) -> None:
         from kmha.show import page
 
-        attention = self._attention()
+        if not all(np.isfinite(scores).all() for scores in attention.scores.values()):
+            return  # the run diverges, and a page has no NaN
         self._recorded[self._journal.step] = attention.scores
         checkpoint.save_attention(self._path / folder.ATTENTION, self._pair, self._recorded)
         moments = {step: dataclasses.replace(attention, scores=scores) for step, scores in self._recorded.items()}
         title = f"Attention of {self._path.absolute().parent.name}"
         page(moments, self._path / folder.ATTENTION_PAGE, titles=[" → ".join(self._pair)], title=title)
-
-    def _attention(self) -> Attention:
-        return self._translator.attention(*self._pair, note=_ignore)
 
 
 class SaveState(keras.callbacks.Callback):

@@ -67,6 +67,7 @@ class TrainingRun:
         validation = self._encoded(tokenizer, corpus.validation, "validation")
         self._validation = list(batches.validation_batches(*validation, self._training.tokens_per_batch))
         self._translator, self._probe = Translator(self.task.transformer, tokenizer, config.settings.search), probe
+        self._recorders: list[callbacks.RecordAttention] = []
         if probe is not None and not tokenizer.encode([probe[0]])[0]:
             raise checkpoint.CheckpointError(f"the first text of --probe has no words. Received: {probe[0]!r}.")
         self._scorer = callbacks.Scorer(
@@ -86,6 +87,9 @@ class TrainingRun:
         journal = self._resume()
         self._devices.prepare(self.task)
         timer = callbacks.Timer(journal, self._minutes, self._clock)
+        if self._probe is not None:
+            recording = self._translator, self._path / folder.LOGS, self._probe, self._listener.note
+            self._recorders = [callbacks.RecordAttention(journal, *recording)]
         while not journal.ended:
             self._fit(journal, timer)
         return self._finish(journal, timer)
@@ -139,14 +143,13 @@ class TrainingRun:
 
     def _callbacks(self, journal: Journal, timer: callbacks.Timer) -> list[Any]:
         with_board = importlib.util.find_spec("tensorboard") is not None
-        logs, pair = self._path / folder.LOGS, self._probe
         return [
             timer,
             callbacks.ScoreTranslations(journal, self._scorer),
             callbacks.RecordCheck(journal, self._config, timer),
             callbacks.KeepWeights(journal, self._config, self._path),
             callbacks.WriteLogs(journal, self._path, with_board),
-            *([callbacks.RecordAttention(journal, self._translator, logs, pair)] if pair else []),
+            *self._recorders,
             callbacks.SaveState(journal, self._state),
             callbacks.NotifyListener(journal, self._listener.step, self._listener.check),
         ]

@@ -74,8 +74,13 @@ def test_own_text_with_all_kinds_of_trouble(text, tmp_path):
     assert config["result"]["finished"]
     assert str(tmp_path) not in (tmp_path / "made/config.json").read_text()
 
-    again = _run(*FILES, "--out", "made", *TINY)
+    blank = _run(*FILES, "--out", "made", *TINY, "--restart", "--probe", " ", "ein Hund")
+    assert blank.exit_code == 2
+    assert "the first text of --probe has no words. Received: ' '." in blank.stderr
+
+    again = _run(*FILES, "--out", "made", *TINY, "--probe", os.fsdecode(b"a \xff dog"), "ein Hund")
     assert again.exit_code == 0
+    assert "--probe, text 1: it is not UTF-8; " in again.stderr
     assert again.stderr.splitlines()[-1].startswith("made is finished: 4 steps, ")
     assert again.stderr.endswith("Use --restart to train it again.\n")
 

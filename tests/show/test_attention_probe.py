@@ -70,3 +70,17 @@ def test_epochs_and_layers():
 def test_steps_between_checks(every):
     with pytest.raises(ValueError, match=r"expected a positive number of steps in `every`\. Received: "):
         AttentionProbe(PROBE, every)
+
+
+@pytest.mark.parametrize(
+    ("executed", "every", "steps"), [(5, 5, [0, 5, 10, 15, 20]), (4, 3, [0, 4, 8, 10, 14, 18]), (4, None, [0, 10, 20])]
+)
+def test_several_steps_in_one_execution(executed, every, steps):
+    if keras.backend.backend() == "torch":
+        pytest.skip("Keras has no steps_per_execution there")
+    model = _model()
+    model.compile("adam", model.loss, jit_compile=False, steps_per_execution=executed)
+    probe, data = AttentionProbe(PROBE, every, "block/mha"), np.tile(X, (5, 1))
+    model.fit(data, data, batch_size=12, epochs=2, verbose=0, callbacks=[probe])
+    assert [*probe.recorded][: len(steps)] == steps
+    assert int(model.optimizer.iterations) == 20

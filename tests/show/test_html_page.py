@@ -398,5 +398,13 @@ def test_other_sentences_at_a_training_step():
     one = np.full((1, 2, 3, 3), 1 / 3)
     with pytest.raises(ValueError, match=r"at each training step\. Step 9 has others than step 4"):
         page({4: {"mha": one}, 9: {"mha": one, "other": one}})
-    with pytest.raises(ValueError, match=r"^page, step 9: page, 'mha': expected scores between 0 and 1"):
+    with pytest.raises(ValueError, match=r"^page, 'mha': expected scores .* \(training step 9\)"):
         page({4: {"mha": one}, 9: {"mha": one * 9}})
+    with pytest.raises(ValueError, match="the same sentences and layers"):
+        page({4: [{"encoder": one}, {"cross": one}], 9: [{"encoder": one, "cross": one}]})
+
+
+def test_layers_whose_names_are_numbers():
+    one = np.full((1, 2, 3, 3), 1 / 3)
+    (moment,) = _data(page({0: one, 1: one}).html)["moments"]
+    assert [layer["name"] for layer in moment["sentences"][0]["views"][0]["layers"]] == ["0", "1"]

@@ -1,6 +1,7 @@
 """The dates task from end to end, in a small size: unbroken, killed, resumed, out of time, stopped early."""
 
 import csv
+import dataclasses
 import os
 import signal
 import subprocess
@@ -272,3 +273,29 @@ def test_a_run_without_improvement_ends_early(tmp_path):
 def test_a_probe_without_words(tmp_path):
     with pytest.raises(checkpoint.CheckpointError, match=r"first text of --probe has no words\. Received: ' '"):
         _session(tmp_path / "model", probe=(" ", "1984-05-03"))
+
+
+@pytest.mark.slow
+def test_a_probe_of_a_run_that_only_finishes(tmp_path, monkeypatch):
+    """No `fit` follows, but the page is there, and another pair is refused. Long texts are named once."""
+    path, received = tmp_path / "model", _Recorder()
+    monkeypatch.setattr("kmha.translation.training.TrainingRun._finish", lambda self, *rest: self._config)
+    _session(path)
+    monkeypatch.undo()
+    pair = " ".join(["3 mai 1984"] * 99), PAIR[1]
+    _session(path, listener=received, probe=pair)
+    assert received.steps == []
+    assert '"step":7' in (path / "logs/attention.html").read_text(encoding="utf-8")
+    assert [note.partition(" has ")[0] for note in received.notes if "--probe" in note] == ["--probe: the text"]
+    folder.save_config(path, dataclasses.replace(folder.load_config(path), result={}))
+    with pytest.raises(checkpoint.CheckpointError, match=r"attention.npz is of --probe .* Give that again"):
+        _session(path, probe=PAIR)
+
+
+@pytest.mark.slow
+def test_a_probe_of_a_run_that_diverges(tmp_path):
+    entries = "training.peak_learning_rate=1e30", "training.warmup_steps=1"
+    config = _session(tmp_path / "model", *entries, probe=PAIR)
+    assert config.result["ended"] == "diverged"
+    assert (tmp_path / "model/model.weights.h5").exists()
+    assert '"step":0' in (tmp_path / "model/logs/attention.html").read_text(encoding="utf-8")
