@@ -137,13 +137,14 @@ def attend(
         causal: Position t attends only to positions s ≤ t.
         window: Position t attends only to positions s with |t - s| < window. `None` means no limit.
         dropout: Dropout of the scores, or `None`.
-        return_scores: Also return the scores before dropout.
+        return_scores: Take a path that computes the scores before dropout.
         flash: `True` asks for the backend's fused kernel, or for blocks on TensorFlow. `False` forbids both. `None`
             leaves the choice open.
         training: Prepare for a backward pass. On TensorFlow, blocks of long sequences are then larger.
 
     Returns:
-        The mixed values (B, T, H, O), and the scores (B, H, T, S) or `None`, of the query's dtype.
+        The mixed values (B, T, H, O), and the scores (B, H, T, S) of the query's dtype, or `None` if the path does not
+        compute them.
 
     >>> import numpy as np
     >>> one_head = np.eye(3).reshape(1, 3, 1, 3)
@@ -173,8 +174,7 @@ def attend(
         return _fused(query, key, value, mask, scale, causal, window, flash), None
     if path == "steps":
         allowed = _allowed(query, key, mask, causal, window)
-        mixed, scores = _steps(query, key, value, allowed, scale, bias, dropout)
-        return mixed, scores if return_scores else None
+        return _steps(query, key, value, allowed, scale, bias, dropout)
     from kmha.core import blocked  # imports TensorFlow, which other backends do without
 
     tiling = planning.tiling(request, blocked.is_compiled()) if path == "blocked" else None

@@ -269,12 +269,12 @@ class MultiHeadAttention(InnerMethods):
             attention_mask: Boolean mask that broadcasts to (B, T, S) or (B, H, T, S). If this method is overridden, the
                 mask includes the causal mask and the window.
             training: Apply dropout.
-            return_attention_scores: Also return the scores.
+            return_attention_scores: Compute the scores in any case.
             use_causal_mask: Position t attends only to positions s ≤ t.
             sliding_window: Position t attends only to positions s with |t - s| < sliding_window. `None` means no limit.
 
         Returns:
-            The mixed values (B, T, H, O), and the scores (B, H, T, S) or `None`.
+            The mixed values (B, T, H, O), and the scores (B, H, T, S), or `None` if they were not computed.
         """
         if training is None:
             training = training_of_call()

@@ -716,3 +716,17 @@ def test_generating_with_keras_hub():
     assert len(steps) == 4
     for position, step in enumerate(steps, 2):
         _close(step[:, :, 0], expected[:, :, position])
+
+
+@pytest.mark.tensorflow
+def test_scores_that_a_layer_computes_anyway_need_no_second_pass(monkeypatch):
+    from kmha.core import attention
+
+    layer, passes, steps = kmha.MultiHeadAttention(3, 4), [], attention._steps
+    expected, scores = layer(QUERY, VALUE, value_mask=VALUE_MASK, return_attention_scores=True)
+    monkeypatch.setattr(attention, "_steps", lambda *inputs: passes.append(1) or steps(*inputs))
+    with capture(layer) as captured:
+        output = layer(QUERY, VALUE, value_mask=VALUE_MASK)
+    assert passes == [1]
+    _equal(output, expected)
+    _equal(captured[layer.name], scores)
