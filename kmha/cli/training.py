@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,8 @@ class TrainingChoice:
 class ProgressDisplay(preparation.TrainingListener):
     """Shows the progress of a run on standard error: with a bar on a terminal, otherwise in lines."""
 
-    def __init__(self, screen: Console, total: int) -> None:
-        self._screen, self._total = screen, total
+    def __init__(self, screen: Console, total: int, path: Path, probe: tuple[str, str] | None = None) -> None:
+        self._screen, self._total, self._path, self._probe = screen, total, path, probe
         columns = TextColumn("step"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
         self._bar = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
         self._task = self._bar.add_task("", total=total, completed=0)
@@ -129,6 +129,13 @@ class ProgressDisplay(preparation.TrainingListener):
         self.note(" · ".join(parts))
         for line in samples.split("\n  source", 1)[0].splitlines():
             self.note(line if len(line) <= LINE else f"{line[: LINE - 1]}…")
+
+    def attention(self, recorded: Mapping[int, Any]) -> None:
+        """Write the page that shows the attention of the probe at each check."""
+        from kmha.show import page
+
+        path, title = self._path / folder.LOGS / folder.ATTENTION_PAGE, f"Attention of {self._path.absolute().name}"
+        page(recorded, path, titles=[" → ".join(self._probe or ())], title=title)
 
     def _left(self, now: float, step: int) -> str:
         """Return the remaining time at the pace of this session, including checks."""
@@ -231,7 +238,7 @@ def _prepare(choice: TrainingChoice, task: str, screen: Console) -> tuple[Any, A
 
 def _train(choice: TrainingChoice, prepared: tuple[Any, ...], used: Any, screen: Console, started: float) -> int:
     path, config = prepared[:2]
-    display = ProgressDisplay(screen, config.settings.training.steps)
+    display = ProgressDisplay(screen, config.settings.training.steps, path, choice.probe)
     try:
         with display:
             used = used or _start(choice)

@@ -21,6 +21,7 @@ from kmha.translation import checkpoint, folder, scores
 from kmha.translation.checkpoint import HistoryRow, Journal
 from kmha.translation.corpora import Pairs
 from kmha.translation.folder import Config
+from kmha.translation.preparation import TrainingListener
 from kmha.translation.translator import Attention, Translator
 
 BATCH_TOKENS = 4096  # maximum number of source tokens in a batch to translate for the score
@@ -190,26 +191,27 @@ class WriteLogs(keras.callbacks.Callback):
 
 
 class RecordAttention(keras.callbacks.Callback):
-    """Records the attention of one pair at the start of a session and at each check, and writes the page that shows it.
+    """Records the attention of one pair at the start of a session and at each check, and tells the listener.
 
     Args:
         journal: Journal of the run.
         translator: Translator with the model.
-        path: Folder of the files attention.npz and attention.html. A resumed run adds to them.
+        path: File of the scores. A resumed run adds to it.
         pair: Source with at least one word, and its translation.
-        note: Function to call with each warning about the source, once.
+        listener: Listener that receives the attention at all checks so far, and the warnings about the source.
 
     Raises:
-        CheckpointError: attention.npz cannot be read, or has the scores of another pair or model.
+        CheckpointError: The file cannot be read, or has the scores of another pair or model.
     """
 
     def __init__(
-        self, journal: Journal, translator: Translator, path: Path, pair: tuple[str, str], note: Callable[[str], Any]
+        self, journal: Journal, translator: Translator, path: Path, pair: tuple[str, str], listener: TrainingListener
     ) -> None:
         super().__init__()
         self._journal, self._translator, self._path, self._pair = journal, translator, path, pair
-        attention = translator.attention(*pair, note=lambda row, text: note(f"--probe: {text}"))
-        before = checkpoint.load_attention(path / folder.ATTENTION, pair, attention.scores)
+        self._listener = listener
+        attention = translator.attention(*pair, note=lambda row, text: listener.note(f"--probe: {text}"))
+        before = checkpoint.load_attention(path, pair, attention.scores)
         self._recorded = {step: scores for step, scores in before.items() if step <= journal.step}
         self._record(attention)
 
@@ -217,15 +219,13 @@ class RecordAttention(keras.callbacks.Callback):
         self._record(self._translator.attention(*self._pair, note=_ignore))
 
     def _record(self, attention: Attention) -> None:
-        from kmha.show import page
-
         if not all(np.isfinite(scores).all() for scores in attention.scores.values()):
-            return  # the run diverges, and a page has no NaN
+            return  # the run diverges
         self._recorded[self._journal.step] = attention.scores
-        checkpoint.save_attention(self._path / folder.ATTENTION, self._pair, self._recorded)
-        moments = {step: dataclasses.replace(attention, scores=scores) for step, scores in self._recorded.items()}
-        title = f"Attention of {self._path.absolute().parent.name}"
-        page(moments, self._path / folder.ATTENTION_PAGE, titles=[" → ".join(self._pair)], title=title)
+        checkpoint.save_attention(self._path, self._pair, self._recorded)
+        self._listener.attention(
+            {step: dataclasses.replace(attention, scores=scores) for step, scores in self._recorded.items()}
+        )
 
 
 class SaveState(keras.callbacks.Callback):

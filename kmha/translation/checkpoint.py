@@ -17,6 +17,7 @@ from kmha.atomic_files import write_bytes
 JOURNAL = "journal"
 
 PAIR = "pair"
+ROUNDING = 0.01  # amount by which a softmax in bfloat16 can exceed 1
 UNREADABLE = OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile
 
 HistoryRow = dict[str, float]
@@ -113,14 +114,16 @@ def load_attention(path: Path, pair: tuple[str, str], like: Mapping[str, np.ndar
     found: dict[int, dict[str, Any]] = {}
     try:
         arrays = _read(path)
-        before = json.loads(arrays.pop(PAIR).tobytes())
+        before = [str(text) for text in json.loads(arrays.pop(PAIR).tobytes())]
         for name, scores in arrays.items():
+            if not ((scores >= 0) & (scores < 1 + ROUNDING)).all():
+                raise ValueError(f"{name!r} has scores that are not between 0 and 1")
             step, _, layer = name.partition("/")
             found.setdefault(int(step), {})[layer] = scores
     except UNREADABLE as error:
         raise CheckpointError(f"{path} cannot be read ({error}). Move it away to record attention anew.") from None
     if before != [*pair]:
-        raise CheckpointError(f"{path} is of --probe {shlex.join(map(str, before))}. Give that again, or move it away.")
+        raise CheckpointError(f"{path} is of --probe {shlex.join(before)}. Give that again, or move it away.")
     shapes = {name: scores.shape for name, scores in like.items()}
     if any({name: scores.shape for name, scores in one.items()} != shapes for one in found.values()):
         raise CheckpointError(f"{path} is of another model. Move it away to record attention anew.")

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,9 @@ class TrainingListener:
 
     def check(self, row: dict[str, float], samples: str) -> None:
         """Receive, after each check, the check's row of the history and sample translations."""
+
+    def attention(self, recorded: Mapping[int, Any]) -> None:
+        """Receive, after each check, the `translator.Attention` of a probe at all checks so far, by step."""
 
 
 def configure(source: CorpusSource, corpus: Corpus, settings: Settings, seed: int, dtype: str) -> Config:

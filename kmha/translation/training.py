@@ -88,8 +88,8 @@ class TrainingRun:
         self._devices.prepare(self.task)
         timer = callbacks.Timer(journal, self._minutes, self._clock)
         if self._probe is not None:
-            recording = self._translator, self._path / folder.LOGS, self._probe, self._listener.note
-            self._recorders = [callbacks.RecordAttention(journal, *recording)]
+            path = self._path / folder.LOGS / folder.ATTENTION
+            self._recorders = [callbacks.RecordAttention(journal, self._translator, path, self._probe, self._listener)]
         while not journal.ended:
             self._fit(journal, timer)
         return self._finish(journal, timer)

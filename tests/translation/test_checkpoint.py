@@ -118,6 +118,22 @@ def test_recorded_attention_of_something_else(tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match=r"attention.npz cannot be read \(.*\)\. Move it away"):
         checkpoint.load_attention(path, PAIR, SCORES)
-    np.savez(path, pair=np.frombuffer(b'["two dogs", "zwei Hunde"]', "uint8"), a=SCORES["c"])
-    with pytest.raises(CheckpointError, match=r"cannot be read \(invalid literal"):
+
+
+@pytest.mark.parametrize(
+    ("pair", "name", "scores"),
+    [
+        (b'["two dogs", "zwei Hunde"]', "a", SCORES["c"]),
+        (b"7", "0/c", SCORES["c"]),
+        (b"[", "0/c", SCORES["c"]),
+        (b"[]", "0/c", SCORES["c"] * np.nan),
+        (b"[]", "0/c", SCORES["c"] * 9),
+        (b"[]", "0/c", np.full((2, 3, 3), "0.1")),
+        (b"[]", "0/c", np.full((2, 3, 3), None)),
+    ],
+)
+def test_recorded_attention_that_is_broken(tmp_path, pair, name, scores):
+    path = tmp_path / "attention.npz"
+    np.savez(path, pair=np.frombuffer(pair, "uint8"), **{name: scores})
+    with pytest.raises(CheckpointError, match=r"attention.npz cannot be read \(.*\)\. Move it away"):
         checkpoint.load_attention(path, PAIR, SCORES)
