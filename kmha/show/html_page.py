@@ -209,6 +209,8 @@ def _sentences(scores: Any, rows: Any, columns: Any) -> list[_Sentence]:
     """Return all sentences, each with its tokens."""
     found: list[_Sentence] = []
     for each in scores if isinstance(scores, list | tuple) else [scores]:
+        if _is_history(each):
+            raise ValueError("page: expected one mapping by training step, whose values have all sentences.")
         found += _items(each)
     given = [_for_each("rows", rows, len(found)), _for_each("columns", columns, len(found))]
     if not found:

@@ -402,6 +402,8 @@ def test_other_sentences_at_a_training_step():
         page({4: {"mha": one}, 9: {"mha": one * 9}})
     with pytest.raises(ValueError, match="the same sentences and layers"):
         page({4: [{"encoder": one}, {"cross": one}], 9: [{"encoder": one, "cross": one}]})
+    with pytest.raises(ValueError, match="expected one mapping by training step, whose values have all sentences"):
+        page([{4: {"mha": one}}, {4: {"mha": one}}])
 
 
 def test_layers_whose_names_are_numbers():
