@@ -1,10 +1,12 @@
 """Name what a model's cached decoding does instead of attending to the whole past."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+CACHE = "past_key_values"  # the name by which DEForm finds a cache; transformers 5.24 deprecates it for `cache`
 PROMPT, STEPS = 40, 4
 LIMIT = 1e-4  # largest relative difference between cached and uncached float32 logits of a right model
 
@@ -69,14 +71,15 @@ def _cached(model: Any, ids: Any, change: Change = _unchanged, layers: slice = s
     import torch
 
     try:
-        with torch.no_grad():
-            cache = model(input_ids=ids[:, :PROMPT], use_cache=True).past_key_values
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            cache = getattr(model(input_ids=ids[:, :PROMPT], use_cache=True), CACHE)
             steps = []
             for step in range(PROMPT, PROMPT + STEPS):
                 for layer in cache.layers[layers]:
                     layer.keys, layer.values = change(layer.keys), change(layer.values)
-                result = model(input_ids=ids[:, step : step + 1], past_key_values=cache, use_cache=True)
-                cache = result.past_key_values
+                result = model(input_ids=ids[:, step : step + 1], use_cache=True, **{CACHE: cache})
+                cache = getattr(result, CACHE)
                 steps.append(np.asarray(result.logits[:, -1]))
     except (RuntimeError, IndexError) as error:  # caches of different lengths
         return str(error)

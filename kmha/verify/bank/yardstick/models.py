@@ -59,6 +59,7 @@ def built(name: str) -> Any:
     import torch
 
     transformers: Any = importlib.import_module("transformers")
+    transformers.logging.set_verbosity_error()  # names that it deprecates are DEForm's
     config, model_class, scope, settings = MODELS[name]
     settings = {**settings, "num_attention_heads": HEADS, "num_hidden_layers": LAYERS, "vocab_size": VOCABULARY}
     settings |= {"tie_word_embeddings": False} if scope == "decoder" else {}

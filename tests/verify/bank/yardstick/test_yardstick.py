@@ -111,8 +111,8 @@ def test_a_broken_cache_is_named() -> None:
     original = model.forward
 
     def forward(**named: Any) -> Any:
-        if named.get("past_key_values") is not None:
-            for layer in named["past_key_values"].layers:
+        if named.get(caches.CACHE) is not None:
+            for layer in named[caches.CACHE].layers:
                 layer.keys = torch.cat([torch.zeros_like(layer.keys[..., :1, :]), layer.keys[..., :-1, :]], -2)
                 layer.values = torch.cat([torch.zeros_like(layer.values[..., :1, :]), layer.values[..., :-1, :]], -2)
         return original(**named)
