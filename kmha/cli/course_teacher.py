@@ -1,6 +1,7 @@
 """`kmha course verify`, `release` and `grade`: verify the exercises, hand them out, and grade the answers."""
 
 import contextlib
+import itertools
 import json
 import os
 import stat
@@ -9,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import click
 from rich import box
@@ -37,8 +38,6 @@ from kmha.sandbox.sandbox import Pool
 RUN = "run.json"  # marks a folder of grades, and keeps the seed for the next run
 RESULTS, STUDENTS, GRADESCOPE = "results", "students", "gradescope"
 _OTHERS_WRITE, _OTHERS_ENTER = 0o022, 0o011  # permissions of everyone but the owner
-
-_T = TypeVar("_T")
 
 
 class Verified(NamedTuple):
@@ -68,10 +67,12 @@ def verify(
     out = screen()
     results, across = [], []
     longest = max((len(item.id) for item in items), default=0)
-    for verified in _with_progress("exercises", _verify_items(items, jobs, seed), len(items)):
-        results.append(verified)
-        _show_verified(out, verified, longest)
-    for problem in _verify_across(items, not exercises, notebooks):
+    with progress_bar("exercises", len(items)) as step:
+        for verified in _verify_items(items, jobs, seed):
+            results.append(verified)
+            _show_verified(out, verified, longest)
+            step("exercises")
+    for problem in _verify_across(items, not exercises, jobs if notebooks else 0):
         across.append(problem)
         out.print(Text(f"{problem.id}: {problem.message}", "red"), soft_wrap=True)
     _show_verified_total(out, results, len(across), seed)
@@ -183,22 +184,20 @@ def _verify_item(item: Item, pool: Pool, seed: int) -> Verified:
     return Verified(item.id, points, wrong, time.monotonic() - begin, problems)
 
 
-def _verify_across(items: Sequence[Item], everything: bool, run_notebooks: bool) -> Iterator[Problem]:
-    """Yield the problems of the list of exercises, and of the assignments' notebooks."""
+def _verify_across(items: Sequence[Item], everything: bool, notebooks: int) -> Iterator[Problem]:
+    """Yield the problems of the list of exercises, and of the assignments' notebooks.
+
+    `notebooks` is the number of assignments whose notebooks run at a time, or 0 if none run.
+    """
     if everything:
         yield from listing.verify(content.root())
-    if run_notebooks:
+    if notebooks:
         folders = {item.folder for item in items}
         wanted = [each for each in content.assignments(content.root()) if each.folder in folders]
-        for problems in _with_progress("notebooks", map(verifying.verify_notebooks, wanted), len(wanted)):
-            yield from problems
-
-
-def _with_progress(description: str, each_of: Iterable[_T], total: int) -> Iterator[_T]:
-    with progress_bar(description, total) as step:
-        for each in each_of:
-            yield each
-            step(description)
+        runs = {each.id: lambda _, each=each: [*verifying.verify_notebooks(each)] for each in wanted}
+        with progress_bar("notebooks", len(wanted)) as step, workers.Workers(notebooks) as several:
+            found = several.map(runs, step)
+        yield from itertools.chain.from_iterable(found.values())
 
 
 def _show_verified(out: Console, verified: Verified, longest: int) -> None:

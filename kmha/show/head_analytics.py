@@ -130,10 +130,7 @@ def _mean(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
 
 def _checked(name: str, scores: Any) -> np.ndarray:
     where = f"analytics, {name!r}"
-    array = arrays.as_array(scores, where, f"{arrays.LETTERS[3]} or {arrays.LETTERS[4]}").astype("float64")
-    if array.ndim not in (3, 4) or not array.size:
-        expected = f"{arrays.LETTERS[3]} or {arrays.LETTERS[4]}"
-        raise ValueError(f"{where}: expected {expected}. Received the shape {array.shape}.")
+    array = arrays.with_items(scores, where).astype("float64")
     sums = array.sum(-1)
     if not (((sums == 0) | (np.abs(sums - 1) <= arrays.ROUNDING)) & (array >= 0).all(-1)).all():
         raise ValueError(
@@ -141,7 +138,7 @@ def _checked(name: str, scores: Any) -> np.ndarray:
             f"all keys are masked. Received rows that add up to {sums.min():.4g} to {sums.max():.4g}. Apply the "
             "softmax."
         )
-    return array if array.ndim == 4 else array[None]
+    return array
 
 
 def _mask(name: str, argument: str, mask: Any, shape: tuple[int, int]) -> np.ndarray:

@@ -134,7 +134,7 @@ def page(
     if path is not None and not Path(path).absolute().parent.is_dir():
         raise FileNotFoundError(f"the folder {str(Path(path).parent)!r} does not exist; create it first.")
     moments = scores if _is_history(scores) else {0: scores}
-    found = []
+    found: list[dict[str, Any]] = []
     for step in sorted(moments):
         try:
             sentences = _with_steps(_sentences(moments[step], rows, columns), steps)
@@ -147,7 +147,8 @@ def page(
             for number, sentence in enumerate(sentences, 1)
         ]
         found.append({"step": int(step), "sentences": encoded})
-    count = _count(found)
+    _check_same_structure(found)
+    count = len(found[0]["sentences"])
     title = tokens.visible(title)
     text = _html(title, {"title": title, "colours": convert.COLOURS, "moments": found})
     if path is not None:
@@ -167,9 +168,8 @@ def _is_history(scores: Any) -> bool:
     )
 
 
-def _count(moments: Sequence[Mapping[str, Any]]) -> int:
-    """Return the number of sentences, which is the same at each training step, as are their views and layers."""
-    first = moments[0]
+def _check_same_structure(moments: Sequence[Mapping[str, Any]]) -> None:
+    """Raise a ValueError if a training step has other sentences, views or layers than the first."""
 
     def structure(moment: Mapping[str, Any]) -> list[Any]:
         return [
@@ -180,13 +180,13 @@ def _count(moments: Sequence[Mapping[str, Any]]) -> int:
             for sentence in moment["sentences"]
         ]
 
-    for moment in moments:
-        if structure(moment) != structure(first):
+    first = structure(moments[0])
+    for moment in moments[1:]:
+        if structure(moment) != first:
             raise ValueError(
                 f"page: expected the same sentences and layers at each training step. Step {moment['step']} has others "
-                f"than step {first['step']}. Record the same inputs at each step, as `AttentionProbe` does."
+                f"than step {moments[0]['step']}. Record the same inputs at each step, as `AttentionProbe` does."
             )
-    return len(first["sentences"])
 
 
 def _with_steps(
@@ -243,9 +243,7 @@ def _items(scores: Any) -> Iterator[_Sentence]:
 
 def _checked(name: str, scores: Any) -> np.ndarray:
     """Return scores as an array (B, H, T, S)."""
-    array = convert.as_array(scores, f"page, {name!r}", f"{convert.LETTERS[3]} or {convert.LETTERS[4]}")
-    if array.ndim not in (3, 4) or not array.size:
-        raise ValueError(f"page, {name!r}: expected (H, T, S) or (B, H, T, S). Received the shape {array.shape}.")
+    array = convert.with_items(scores, f"page, {name!r}")
     least, greatest = float(np.min(array)), float(np.max(array))
     if not (least >= 0 and greatest <= 1 + convert.ROUNDING):
         raise ValueError(
@@ -253,7 +251,7 @@ def _checked(name: str, scores: Any) -> np.ndarray:
             f"{least:.4g} to {greatest:.4g}. Apply the softmax to logits. NaN comes from a softmax over masked "
             "positions only: mask with a large negative number instead of minus infinity."
         )
-    return array if array.ndim == 4 else array[None]
+    return array
 
 
 def _for_each(name: str, given: Any, count: int) -> Sequence[Any]:

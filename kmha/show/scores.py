@@ -78,9 +78,30 @@ def all_heads(scores: Any, item: int | None, function: str = "heads", layer: str
             "for instance item=0."
         )
     item = 0 if item is None else item
-    if isinstance(item, bool) or not isinstance(item, int | np.integer) or not -batch <= item < batch:
-        raise ValueError(f"{where}: expected an item from 0 to {batch - 1}, as B is {batch}. Received: {item!r}.")
-    return array[item]
+    return array[check_index(item, "item", "B", batch, where)]
+
+
+def check_index(index: Any, name: str, letter: str, size: int, where: str) -> int:
+    """Return `index` if it is an index along the axis with this `letter` and size, and otherwise raise a ValueError."""
+    if isinstance(index, bool) or not isinstance(index, int | np.integer) or not -size <= index < size:
+        article = "an" if name == "item" else "a"
+        raise ValueError(
+            f"{where}: expected {article} {name} from 0 to {size - 1}, as {letter} is {size}. Received: {index!r}."
+        )
+    return int(index)
+
+
+def with_items(scores: Any, where: str) -> np.ndarray:
+    """Return scores (B, H, T, S) or (H, T, S) as an array (B, H, T, S).
+
+    >>> with_items(np.zeros((2, 3, 5)), "page").shape
+    (1, 2, 3, 5)
+    """
+    expected = f"{LETTERS[3]} or {LETTERS[4]}"
+    array = as_array(scores, where, expected)
+    if array.ndim not in (3, 4) or not array.size:
+        raise ValueError(f"{where}: expected {expected}. Received the shape {array.shape}.")
+    return array if array.ndim == 4 else array[None]
 
 
 def of_layer(scores: Any, layer: str | None, function: str, more: str = "") -> tuple[Any, str | None]:
@@ -126,9 +147,7 @@ def one_picture(
     count = len(array)
     if head is None:
         return array.mean(axis=0), name, count
-    if isinstance(head, bool) or not isinstance(head, int | np.integer) or not -count <= head < count:
-        raise ValueError(f"{function}: expected a head from 0 to {count - 1}, as H is {count}. Received: {head!r}.")
-    return array[head], name, count
+    return array[check_index(head, "head", "H", count, function)], name, count
 
 
 def all_layers(scores: Any, item: int | None) -> dict[str, np.ndarray]:

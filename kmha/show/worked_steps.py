@@ -8,7 +8,7 @@ import numpy as np
 
 from kmha.show import calculation, layout
 from kmha.show.pictures import drawing_module
-from kmha.show.scores import COLOURS, as_array
+from kmha.show.scores import COLOURS, as_array, check_index
 from kmha.show.tokens import Labels, cut, shorten
 
 if TYPE_CHECKING:
@@ -138,9 +138,7 @@ def _arrays(
             "steps: expected a kmha.MultiHeadAttention or keras.layers.MultiHeadAttention, such as "
             f"model.get_layer(…).mha. Received: {type(layer).__name__}."
         )
-    heads = layer.num_heads
-    if isinstance(head, bool) or not isinstance(head, int | np.integer) or not -heads <= head < heads:
-        raise ValueError(f"steps: expected a head from 0 to {heads - 1}, as H is {heads}. Received: {head!r}.")
+    head = check_index(head, "head", "H", layer.num_heads, "steps")
     arrays = [_input(x, name, item) for x, name in zip(inputs, ("query", "value", "key"), strict=True)]
     found = _calculated(layer, arrays, None if attention_mask is None else _mask(attention_mask, item), causal)
     q, k, v = (found.projected(name)[0, :, head] for name in ("query", "key", "value"))
@@ -321,9 +319,7 @@ def _input(x: Any, name: str, item: int | None) -> np.ndarray:
     batch = len(array)
     if item is None and batch == 1:
         return array
-    if isinstance(item, bool) or not isinstance(item, int | np.integer) or not -batch <= item < batch:
-        raise ValueError(f"steps, {name}: expected an item from 0 to {batch - 1}, as B is {batch}. Received: {item!r}.")
-    return array[item][None]
+    return array[check_index(item, "item", "B", batch, f"steps, {name}")][None]
 
 
 def _mask(mask: Any, item: int | None) -> np.ndarray:

@@ -101,6 +101,7 @@ def test_padding_is_not_shown():
     assert _lines(show.alignment(scores, ["a", "b"], ["x", "y", "z"])) == _lines(show.alignment(scores[:2, :3]))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 9), (5, 4), (60, 51), (51, 60)])
 @pytest.mark.parametrize("tokens", ["{}", "a long token {}", "日本語{}", None])
 @pytest.mark.parametrize("title", [None, "a long title " * 8])

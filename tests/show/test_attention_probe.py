@@ -56,6 +56,7 @@ def test_the_scores_are_those_of_each_step_and_training_stays_the_same():
         np.testing.assert_array_equal(found["block/mha"], captured["block/mha"], err_msg=str(step))
 
 
+@pytest.mark.slow
 def test_epochs_and_layers():
     probe = AttentionProbe(PROBE, layers=["block/mha"])
     _model().fit(X, X, batch_size=12, epochs=2, verbose=0, callbacks=[probe])
@@ -72,6 +73,7 @@ def test_steps_between_checks(every):
         AttentionProbe(PROBE, every)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("executed", "every", "steps"), [(5, 5, [0, 5, 10, 15, 20]), (4, 3, [0, 4, 8, 10, 14, 18]), (4, None, [0, 10, 20])]
 )

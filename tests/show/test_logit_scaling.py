@@ -90,6 +90,7 @@ def test_labels():
         assert entry.get_color() == line.get_color()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sizes", [(64,), (4, 16, 64, 256), (1, 2, 4, 8, 16, 32, 64, 128)])
 @pytest.mark.parametrize("scaled", [[False], [True], [True, False]])
 @pytest.mark.parametrize("title", [None, "a long title " * 15])

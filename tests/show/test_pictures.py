@@ -103,6 +103,7 @@ def _words(count):
     return [WORDS[index % 3] for index in range(count)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", [5, 60])
 @pytest.mark.parametrize("tokens", [False, True])
 @pytest.mark.parametrize("count", [1, 5, 8])
@@ -144,6 +145,7 @@ def test_the_colour_bar_is_as_tall_as_all_panels(count, size):
     _check_bar(show.layers(_scores(3, count, size, size + 2), title="a model"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("heads", "rows", "columns"), [(1, 5, 7), (7, 9, 11), (8, 30, 28), (12, 60, 60), (5, 3, 40)])
 @pytest.mark.parametrize("word", ["word", "Donaudampfschifffahrt"])
 def test_nothing_drawn_overlaps_or_is_cut_off(heads, rows, columns, word):

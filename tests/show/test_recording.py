@@ -127,6 +127,7 @@ def test_several_attention_axes():
     _close(captured[layer.name], layer(x, x, return_attention_scores=True)[1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("traced_before", [False, True])
 def test_predict_in_batches(traced_before):
     model, with_scores = _model()
@@ -214,6 +215,7 @@ def test_transformer(padded):
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("length", [None, 9])
 @pytest.mark.parametrize("attention", [{}, {"sliding_window": 2}], ids=str)
 def test_decoding_step_by_step(length, attention):
@@ -307,6 +309,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("kind", "attention"), [*((kind, {}) for kind in SEARCHES), ("3 best of 5", {"sliding_window": 2})], ids=str
 )
@@ -321,6 +324,7 @@ def test_a_search_keeps_the_sentences_that_won(kind, attention):
     assert all(len(calls) == 1 for calls in captured.calls.values())
 
 
+@pytest.mark.slow
 def test_the_beams_of_the_search_test_cross():
     """Otherwise the test above could not tell the winner from the beam of the same number."""
     model, source = _searched()
@@ -328,6 +332,7 @@ def test_the_beams_of_the_search_test_cross():
         assert max(len(set(one.beams)) for [one] in SEARCHES[kind](model)(source)) >= least
 
 
+@pytest.mark.slow
 def test_searches_and_calls_in_one_block():
     model, source = _searched()
     method = search.Beam(model, beam_size=2)
@@ -365,6 +370,7 @@ def test_a_search_that_does_not_tell_its_beams():
     assert {call.shape[1:3] for call in calls} == {(3, 1)}
 
 
+@pytest.mark.slow
 def test_a_part_of_the_model_that_searches():
     model, source = _searched()
     with capture(model.decoder.dec_layers[1]) as captured:
@@ -533,6 +539,7 @@ def test_a_block_that_is_also_elsewhere_keeps_its_name():
     assert "encoder_layer1_self_att" in captured
 
 
+@pytest.mark.slow
 def test_nothing_remains(tmp_path):
     model, _ = _model()
     model.compile("sgd", "mse")

@@ -138,6 +138,7 @@ def test_tokens_label_rows_and_columns_and_cut_padding():
     assert [label.get_text() for label in own.axes[4].get_xticklabels()] == ["a", "b", "c"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("length", "keys", "width"), [(1, 1, 1), (2, 5, 3), (5, 5, 8), (60, 60, 64), (8, 60, 300)])
 @pytest.mark.parametrize("tokens", ["{}", "a long token {}", None])
 def test_no_text_overlaps_or_is_cut_off(length, keys, width, tokens, check_texts):
