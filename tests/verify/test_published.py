@@ -102,6 +102,7 @@ def _cases(table):
     return [pytest.param(module, name, id=f"{module}.{name}") for module, names in table.items() for name in names]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("module", "name"), _cases(WRONG))
 def test_the_mistake_is_named(module, name):

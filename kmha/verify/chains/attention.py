@@ -273,6 +273,38 @@ def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = (), known: State
     return run_steps(steps, state, state["changes"])
 
 
+def with_fill(known: State, fill: float, added: bool) -> State:
+    """Return the results of a trial that has another fill: `known` itself if the fill changes none.
+
+    Args:
+        known: Results of the trial, perhaps with changes.
+        fill: Number for hidden logits.
+        added: Whether the number is added to the logits instead of replacing them.
+
+    >>> rng = np.random.default_rng(0)
+    >>> arrays = (rng.normal(size=(2, 3, size, 7)) for size in (4, 5, 5))
+    >>> known = run(Trial("causal", *arrays, causal=True))
+    >>> with_fill(known, -1e9, False) is known, with_fill(known, -1.0, False) is known
+    (True, False)
+    """
+    trial = dataclasses.replace(known["trial"], fill=fill, added=added)
+    changes = known["changes"]
+    if trial.chain != "attention":
+        inside = [known[name] for name in ("inside1", "inside2") if name in known]
+        calls_change = any(name.startswith(("call", "inside")) for change in changes for name in change)
+        if inside and not calls_change and all(with_fill(each, fill, added) is each for each in inside):
+            return known
+        return run(trial, changes[len(trial.choices) :])
+    names = list(ATTENTION)
+    start, end = names.index("masked"), names.index("scores") + 1
+    state = {name: known[name] for name in ("changes", *names[:start])} | {"trial": trial}
+    state = run_steps({name: ATTENTION[name] for name in names[start:end]}, state, changes)
+    is_changed_later = any(name in change for change in changes for name in names[end:])
+    if not is_changed_later and np.array_equal(state["scores"], known["scores"], equal_nan=True):
+        return known
+    return run_steps({name: ATTENTION[name] for name in names[end:]}, state, changes)
+
+
 def run_steps(steps: Mapping[str, Step], state: State, changes: Iterable[Mapping[str, Change]]) -> State:
     """Run `steps` in order with `changes`, and put each step's result into `state`."""
     with np.errstate(all="ignore"):  # mistakes produce infinities and NaN

@@ -6,6 +6,7 @@ which sublayer. A class is instantiated for each trial. A built layer keeps its 
 
 import copy
 import dataclasses
+import inspect
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from kmha.verify.diagnosing.weights import (
 
 PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # a padding mask's shape for each mask's shape
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)  # epsilons that many packages use
+CROSSING = "crossing"  # `chain` of an encoder layer that cannot do without its optional memory
 MAX_READINGS = 12  # maximum number of arrangements of the weights to try
 
 Reading = dict[str, list[Any]]  # slots of each sublayer, keyed by the prefix of its canonical weights
@@ -42,6 +44,7 @@ class BlockCandidate(LayerCandidate):
     """An encoder layer or decoder layer as a candidate.
 
     Attributes:
+        may_cross: Whether an encoder layer has an argument for a memory, which it does not get.
         kept: Variables of a built layer that cannot be copied, with their values, which each call restores.
         unused: Paths of sublayers whose weights have no effect.
         unknown_epsilon: Whether neither an argument nor an attribute states the epsilon of the normalizations.
@@ -53,16 +56,19 @@ class BlockCandidate(LayerCandidate):
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any, chain: str = "") -> None:
         super().__init__(thing, name, given, *said)
-        self.chain = chain or chain_of(self.constructor_roles, self.roles)
-        crossing = self.chain == "encoder" and self._needs_memory()
+        self.chain = "encoder" if chain == CROSSING else chain or chain_of(self.constructor_roles, self.roles)
+        memory = self._memory() if self.chain == "encoder" else None
+        crossing = memory is not None and (chain == CROSSING or memory.default is EMPTY)
+        self.may_cross = memory is not None and not crossing
         if self.chain == "decoder":  # a decoder has masks for two attentions
             open_names = [name for name in self.call_parameters if name not in self.call_given]
             self.roles = with_mask_of_target({**self.by_place, **naming.roles_of(open_names, self.said)})
-        elif (
-            not crossing and "memory" in self.roles
-        ):  # it can also be a decoder, whose memory and mask of the memory are not passed
-            memory = naming.roles_of(name for name in self.call_parameters if not naming.OF_MEMORY.search(name.lower()))
-            self.roles = {role: name for role, name in self.roles.items() if name in memory.values()}
+        elif crossing:
+            if "memory_mask" in self.roles and "mask" not in self.roles:
+                self.roles = {"mask" if role == "memory_mask" else role: name for role, name in self.roles.items()}
+        elif "memory" in self.roles:  # it can also be a decoder, whose memory and mask of the memory are not passed
+            others = naming.roles_of(name for name in self.call_parameters if not naming.OF_MEMORY.search(name.lower()))
+            self.roles = {role: name for role, name in self.roles.items() if name in others.values()}
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
         masks: set[str] = set() if self.mask_flag else {*self.roles}
@@ -76,10 +82,10 @@ class BlockCandidate(LayerCandidate):
             activation=activation if isinstance(activation, str) else "relu",
         )
 
-    def _needs_memory(self) -> bool:
-        """Return whether the call needs a memory beside its input."""
+    def _memory(self) -> inspect.Parameter | None:
+        """Return the call's parameter for a memory beside its input."""
         name = next((self.roles[role] for role in ("memory", "key") if role in self.roles), "")
-        return bool(name and {"self", "query"} & self.roles.keys()) and self.call_parameters[name].default is EMPTY
+        return self.call_parameters[name] if name and {"self", "query"} & self.roles.keys() else None
 
     @property
     def built(self) -> bool:
@@ -531,4 +537,4 @@ def attentions(chain: str) -> tuple[str, ...]:
     return ("mha1", "mha2") if chain == "decoder" else ("mha",)
 
 
-__all__ = ["BlockCandidate", "attentions", "chain_of", "head_size", "readings"]
+__all__ = ["CROSSING", "BlockCandidate", "attentions", "chain_of", "head_size", "readings"]

@@ -201,10 +201,12 @@ def _norm_slots(variables: Sequence[Variable]) -> tuple[PlainSlot, ...]:
 def _orders(norms: Sequence[Sequence[Variable]], attentions: int) -> list[tuple[int, ...]]:
     """Return the orders of the normalizations to try, as indices. The order of attributes comes first.
 
-    With one attention, a normalization of the memory is a further one, which comes last.
+    With one attention, a normalization of the memory is a further one, which comes last. In the code, it is often the
+    second.
 
-    If names such as norm1 and norm2, or attention_norm and ffn_norm, state the order, no other order is tried. If names
-    state the places of some, the orders with these places come first.
+    If names such as attention_norm and ffn_norm state the order, no other order is tried. If names state the places of
+    some, the orders with these places come first. Numbers, as in norm1 and norm2, are followed, or else the order in
+    which the normalizations were made.
     """
     paths = [norm[0].path if len(norm) == 1 else owner(norm[0]) or norm[0].path for norm in norms]
     usual = tuple(range(len(norms)))
@@ -215,7 +217,9 @@ def _orders(norms: Sequence[Sequence[Variable]], attentions: int) -> list[tuple[
         return [tuple(sorted(usual, key=lambda index: places[index] or 0))]
     patterns = {re.sub(r"\d+", "#", path) for path in paths}
     if len(patterns) <= 1:
-        return [usual]
+        counted = tuple(sorted(usual, key=lambda index: [int(digits) for digits in re.findall(r"\d+", paths[index])]))
+        memory = [(0, 2, 1)] if attentions == 1 and len(norms) == 3 else []
+        return [*dict.fromkeys([counted, usual, *memory])]
 
     def misplaced(order: tuple[int, ...]) -> int:
         return sum(places[index] not in (None, place) for place, index in enumerate(order))

@@ -23,7 +23,7 @@ import numpy as np
 from kmha.verify.chains import caches
 from kmha.verify.choices import checked
 from kmha.verify.diagnosing import evidence, matching, rendering, report, sureness
-from kmha.verify.diagnosing.block_candidate import BlockCandidate, chain_of
+from kmha.verify.diagnosing.block_candidate import CROSSING, BlockCandidate, chain_of
 from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of, kind_of_made
 from kmha.verify.diagnosing.caches import cache_report
 from kmha.verify.diagnosing.caches.cache_diagnosis import examine
@@ -39,11 +39,16 @@ from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
-from kmha.verify.diagnosing.other_readings import memory_is_ignored, memory_raises, optional_memory
+from kmha.verify.diagnosing.other_readings import (
+    cannot_do_without_memory,
+    memory_is_ignored,
+    memory_raises,
+    optional_memory,
+)
 from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
-from kmha.verify.diagnosing.trials import SIZE_KINDS, Sizes
+from kmha.verify.diagnosing.trials import SQUARE, Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
 from kmha.verify.diagnosing.with_parameters import as_class
@@ -248,6 +253,10 @@ def _diagnose(
     results = tuple(result for result in results if result not in half)
     if memory_raises(candidate, results):
         return _diagnose(without_memory, float16, seed, source, tell, on_call, chain)
+    if cannot_do_without_memory(candidate, results):
+        crossed = _diagnose(read, float16, seed, source, tell, on_call, CROSSING)
+        if crossed.verdict != RAISES:
+            return crossed
     if candidate.weights_error is not None and all(result.answer.error for result in results):
         chain = kind_of_made(candidate) if isinstance(candidate, LayerCandidate) else "attention"
         if chain != "attention":
@@ -279,11 +288,11 @@ def _run(
     chosen = find_convention(candidate, seed)
     tell("running the trials")
     results = tuple(candidate.evaluate(trial) for trial in chosen.drawn)
-    is_square = candidate.chain != "attention" or chosen.convention.sizes == SIZE_KINDS[-1]
+    is_square = candidate.chain != "attention" or chosen.convention.sizes == SQUARE
     if is_square or not 0.0 < _share(results) < ENOUGH:
         return chosen, results
     tell("trying square sizes")
-    square = find_convention(candidate, seed, SIZE_KINDS[-1:])
+    square = find_convention(candidate, seed, (SQUARE,))
     again = tuple(candidate.evaluate(trial) for trial in square.drawn)
     if _share(again) > ENOUGH:
         return square, again

@@ -303,7 +303,8 @@ class LayerCandidate(Candidate):
 
     def sizes(self, rng: np.random.Generator) -> Sizes:
         if self.weights is not None:
-            return held_sizes(self.weights)
+            held = held_sizes(self.weights)
+            return dataclasses.replace(held, rows=held.columns) if self.convention.sizes == trials.SQUARE else held
         drawn = trials.draw_sizes(rng, self.accepts, kind=self.convention.sizes)
         heads = self.fixed.get("heads") or (
             drawn.heads if "heads" in self.constructor_roles else self._own_heads(drawn)

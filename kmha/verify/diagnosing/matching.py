@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify import tolerance
-from kmha.verify.chains.attention import ImpossibleError, State, Trial, run
+from kmha.verify.chains.attention import ImpossibleError, State, Trial, run, with_fill
 from kmha.verify.mistakes import BANK, Mistake
 from kmha.verify.mistakes.commonness import rank
 
@@ -120,11 +120,12 @@ def _distance(result: TrialResult, mistakes: Changes) -> float:
         if result.trial.rate and mistakes:
             return _distance_without_training(result, changes)
         state = run(result.trial, changes, result.right) if changes else result.right
-        far = distance_from_state(result, state)
+        far = plain = distance_from_state(result, state)
         for added in (False, True) if mistakes and result.trial.masked else ():
             if far > result.limit:
-                filled = dataclasses.replace(result.trial, fill=result.fill, added=added)
-                far = min(far, distance_from_state(result, run(filled, changes)) / (STEPS if added else 1))
+                filled = with_fill(state, result.fill, added)
+                again = plain if filled is state else distance_from_state(result, filled)
+                far = min(far, again / (STEPS if added else 1))
         return far
     except ImpossibleError:
         return float("inf")

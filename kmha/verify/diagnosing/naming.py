@@ -21,8 +21,9 @@ ARGUMENTS: dict[str, str] = {
     "causal": "causal iscausal usecausalmask autoregressive",
     "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorykeypaddingmask srckeypaddingmask "
     "padding encoderpaddingmask srcpaddingmask srcpadmask memorypaddingmask contextmask pad ispad ispadding padded "
+    "selfattnpaddingmask selfattentionpaddingmask "
     "istoken isvalid validmask tokenmask",
-    "memory_mask": "memorymask encoderattentionmask crossattentionmask crossattnmask crossmask encmask "
+    "memory_mask": "memorymask encodermask encoderattentionmask crossattentionmask crossattnmask crossmask encmask "
     "decencattnmask decencmask",
     "target_padding": "tgtkeypaddingmask decoderpaddingmask tgtpaddingmask tgtpadmask",
     "query_padding": "querymask",
@@ -185,6 +186,8 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
     {'width': 'd_model', 'heads': 'num_heads'}
     >>> roles_of(["enc_input", "mask"]), roles_of(["dec_input", "enc_input"])
     ({'mask': 'mask', 'self': 'enc_input'}, {'query': 'dec_input', 'memory': 'enc_input'})
+    >>> roles_of(["x", "y"])
+    {'self': 'x', 'memory': 'y'}
     """
     names = list(names)
     by_input = "querysize" in map(plain, names)  # then the sizes of key and value are those of the inputs too
@@ -202,6 +205,9 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
         found["width"] = size
     if "memory" in found and not {"query", "key", "value", "self", "ids"} & found.keys() and all(map(argument, names)):
         found["self"] = found.pop("memory")
+    other = {"x": "y", "xs": "ys"}.get(found.get("self", ""), "")
+    if other in names and not {"memory", "key"} & found.keys():
+        found["memory"] = other
     special = next((name for name in names if plain(name) in ("attnmask", "attentionmask")), None)
     if special and "mask" not in said and plain(found.get("mask", "")) == "mask":
         found["mask"] = special  # beside it, `mask` is often for padding

@@ -13,6 +13,7 @@ from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import TrialResult
+from kmha.verify.diagnosing.unknown_mistakes import returned_input
 
 
 def optional_memory(candidate: Candidate) -> str:
@@ -38,6 +39,14 @@ def memory_is_ignored(candidate: Candidate) -> bool:
 def memory_raises(candidate: Candidate, results: Sequence[TrialResult]) -> bool:
     """Return whether every call raises an error, perhaps because of the memory."""
     return bool(optional_memory(candidate)) and all(result.answer.error for result in results)
+
+
+def cannot_do_without_memory(candidate: Candidate, results: Sequence[TrialResult]) -> bool:
+    """Return whether an encoder layer that did not get its optional memory raises an error or returns its input."""
+    if not getattr(candidate, "may_cross", False):
+        return False
+    answered = [result for result in results if not result.answer.error]
+    return not answered or bool(returned_input(answered))
 
 
 def _is_not_asked_to_cross(candidate: LayerCandidate) -> bool:

@@ -30,7 +30,8 @@ from kmha.verify.chains.attention import ROLES, Trial, causal, run
 # Pairs of H and O for which 1, H, O, √O, O², H·O and O/H are all different, so that each wrong scale is different.
 HEADS = ((2, 3), (3, 2), (2, 5), (3, 4), (4, 3), (3, 5), (5, 3))
 # Kinds of sizes: all different; I = E = H·O and O even, for code that splits features; also T = S, a power of two.
-SIZE_KINDS = ("different", "even", "square")
+SQUARE = "square"
+SIZE_KINDS = ("different", "even", SQUARE)
 EVEN = ((2, 8), (4, 8), (2, 16))  # candidates for H and O if O must be even
 LENGTHS = (3, 4, 5, 6, 7, 8, 11)  # candidates for B, T and S
 RATE = 0.4  # dropout rate
@@ -109,7 +110,7 @@ def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True
     rows, columns = rng.permutation(rest[:3])[:2].tolist()
     features = heads * (16 // heads)  # a multiple of H, because some code splits the features into heads
     features += heads * (features == width)
-    if kind == "square":
+    if kind == SQUARE:
         batch, rows, columns = 3, 16, 16
     features, out = (width, width) if accepts.wide or kind != "different" else (features, 17)
     return Sizes(batch, rows, columns, heads, features, features, size, out, use_bias)

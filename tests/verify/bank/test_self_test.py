@@ -53,6 +53,7 @@ def test_pairs_are_named():
     assert found.named >= 3, found.missed
 
 
+@pytest.mark.slow
 def test_no_right_layer_is_accused():
     told = []
     found = self_test.rights(72, 0, told.append)

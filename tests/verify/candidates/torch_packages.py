@@ -10,7 +10,8 @@ def attend(q, k, v, heads, bias=0.0, wrong=""):
     """Return the mixed values (B, T, H·O) of projected (B, P, H·O). `bias` is added to the logits."""
     q, k, v = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (q, k, v))
     logits = q @ k.transpose(-1, -2) / (1.0 if wrong == "not scaled" else math.sqrt(q.shape[-1])) + bias
-    return (logits.softmax(-1) @ v).transpose(1, 2).flatten(2)
+    scores = logits.softmax(-1)
+    return ((scores.mT if wrong == "scores transposed" else scores) @ v).transpose(1, 2).flatten(2)
 
 
 def hiding(mask):
@@ -91,6 +92,51 @@ class Block(nn.Module):
     def forward(self, x, mask=None, attn_mask=None):
         x = x + self.attn(self.attn_norm(x), mask=mask, attn_mask=attn_mask)
         return x + self.ff(self.ff_norm(x))
+
+
+class Latents(nn.Module):
+    """A built pre-norm block whose latents attend to inputs, which are optional if other inputs are given."""
+
+    def __init__(self, dim=12, heads=3, wrong=""):
+        super().__init__()
+        self.norm1, self.norm2, self.norm3 = nn.LayerNorm(dim), nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.attn = Pair(dim, heads, wrong)
+        self.mlp = nn.Sequential(nn.Linear(dim, 20), nn.GELU(), nn.Linear(20, dim))
+
+    def forward(self, x_q, x_kv=None, x_kv_prefix=None, pad_mask=None):
+        kv = self.norm2(torch.cat([x_kv_prefix, x_q], 1) if x_kv is None else x_kv)
+        x = x_q + self.attn(self.norm1(x_q), kv, mask=None if pad_mask is None else ~pad_mask[:, None])
+        return x + self.mlp(self.norm3(x))
+
+
+class Pair(nn.Module):
+    """Attention of x to y, which only a cache can replace."""
+
+    def __init__(self, embed_dim, num_heads, wrong=""):
+        super().__init__()
+        self.num_heads, self.wrong = num_heads, wrong
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(embed_dim, embed_dim) for _ in range(4))
+
+    def forward(self, x, y=None, *, mask=None):
+        if y is None:
+            raise ValueError("there is no cache")
+        bias = 0.0 if mask is None else hiding(mask[:, None])
+        return self.out_proj(attend(self.q_proj(x), self.k_proj(y), self.v_proj(y), self.num_heads, bias, self.wrong))
+
+
+class SkipsWithoutMemory(nn.Module):
+    """A built pre-norm block with cross-attention alone, which does nothing without a memory."""
+
+    def __init__(self, dim=12, heads=3, wrong=""):
+        super().__init__()
+        self.attn_norm, self.attn, self.mlp_norm = nn.LayerNorm(dim), Pair(dim, heads, wrong), nn.LayerNorm(dim)
+        self.mlp = nn.Sequential(nn.Linear(dim, 20), nn.GELU(), nn.Linear(20, dim))
+
+    def forward(self, x, *, encoder_input=None, encoder_mask=None):
+        if encoder_input is None:
+            return x
+        x = x + self.attn(self.attn_norm(x), encoder_input, mask=encoder_mask)
+        return x + self.mlp(self.mlp_norm(x))
 
 
 class Relative(nn.Module):

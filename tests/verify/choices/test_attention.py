@@ -119,6 +119,7 @@ def test_choices_are_recognised_and_stated(kind, choices, says):
     assert any(line.startswith(says) and "taken as intended" in line for line in report.remarks(found))
 
 
+@pytest.mark.slow
 def test_a_mistake_beside_a_choice_is_named():
     class Attention(_Attention):
         kind = "rotary"

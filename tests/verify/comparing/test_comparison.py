@@ -77,6 +77,7 @@ def test_the_built_in_agrees_with_itself():
     assert compare(keras.layers.MultiHeadAttention, plain).agrees
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("wrong", [NoScale, ForgetsTheWindow, RaisesOnGates, StopsTheGradient, OddWeights, ReturnsNaN])
 def test_what_is_wrong_is_found_and_shrunk(wrong):
     case = Case(
@@ -243,6 +244,7 @@ def test_an_interrupted_shrink_keeps_the_report(monkeypatch):
     assert not report.agrees
 
 
+@pytest.mark.slow
 def test_the_code_of_a_local_class_imports_nothing():
     class Local(NoScale):
         pass

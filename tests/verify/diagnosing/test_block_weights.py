@@ -86,6 +86,13 @@ class Llama(Block):
         return Gated(dim, ff_dim)
 
 
+class MadeInAnotherOrder(Block):
+    def __init__(self, dim, num_heads, ff_dim):
+        super().__init__(dim, num_heads, ff_dim)
+        del self.ln1
+        self.ln1 = self.norm(dim)  # after ln2
+
+
 class WithoutResidual(Block):
     wrong = 1.0
 
@@ -111,6 +118,7 @@ class Parallel(Block):
         (Block, {"pre-norm", "activation-gelu", "unbiased-deviation"}),
         (Llama, {"pre-norm", "activation-silu", "root-mean-square"}),
         (Parallel, {"pre-norm", "activation-gelu", "parallel-one-norm"}),
+        (MadeInAnotherOrder, {"pre-norm", "activation-gelu", "unbiased-deviation"}),
     ],
 )
 @pytest.mark.parametrize("built", [False, True])

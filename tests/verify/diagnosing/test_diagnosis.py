@@ -71,6 +71,7 @@ class _OwnValue(keras.layers.Layer):
         return value + 0 * (query + key)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layer", [_Unchanged, _Mean, _OwnValue])
 def test_one_head_has_no_mistake_of_heads(layer):
     """These layers give what a softmax over a single head, or a swap of its axis, would."""
@@ -110,6 +111,7 @@ def test_script_runs(candidate, module, name, arguments):
     _assert_shown(diagnose(candidate(module, name), arguments=arguments))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("name", "arguments"),
@@ -143,6 +145,7 @@ def test_an_unknown_mistake_has_a_clue_and_code_that_shows_it(candidate, how, se
     _assert_shown(found)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_scores_that_are_wrong_are_shown(candidate):
     found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": "constant over heads"})
@@ -162,6 +165,7 @@ def test_built_layer_is_called_layer(candidate):
     _assert_shown(found, layer=layer)
 
 
+@pytest.mark.slow
 def test_source_of_the_import(candidate):
     found = diagnose(candidate("arrays", "cubed"), source="candidates_arrays:cubed")
     assert "from candidates_arrays import cubed\n" in found.code()

@@ -128,6 +128,7 @@ def test_a_method_that_overrides_one_of_torch_is_called():
     assert torch.backends.mha.get_fastpath_enabled()
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.filterwarnings("ignore:.build... was called")  # of a layer with a sublayer that its call does not use
 def test_sublayers_that_a_call_does_not_use_are_forgotten_with_their_layer(candidate):

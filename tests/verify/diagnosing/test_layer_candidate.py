@@ -68,12 +68,14 @@ def test_a_right_layer_is_not_accused(candidate, name):
     assert len(found.results) >= 2
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_mistake_is_named(candidate, wrong):
     found = diagnose(candidate("keras_layers", "Course"), arguments={"wrong": wrong}, mask="attends")
     assert sorted(found.ids) == WRONG[wrong].split()
 
 
+@pytest.mark.slow
 def test_layer_that_is_only_wrong_without_scores(candidate):
     """Trials ask for scores, which show more mistakes, but some are repeated without."""
     found = diagnose(candidate("keras_layers", "Strange"), arguments={"how": "quick and wrong"})
@@ -82,6 +84,7 @@ def test_layer_that_is_only_wrong_without_scores(candidate):
     assert "return_attention_scores=False" in found.code()
 
 
+@pytest.mark.slow
 def test_width_equal_to_the_features(candidate):
     found = diagnose(candidate("keras_layers", "Course"), arguments={"wrong": "scaled by the width"})
     assert {match.ids for match in found.matches} == {("scale-all-heads",), ("scale-features",)}

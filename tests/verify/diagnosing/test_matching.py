@@ -37,6 +37,7 @@ def test_one_mistake(id):
     assert match.trials == len([one for one in _results(id) if not one.answer.error])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ids",
     [("scale-missing", "causal-strict"), ("softmax-over-queries", "scale-keys"), ("scale-missing", "mask-inverted")],

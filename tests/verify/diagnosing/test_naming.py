@@ -14,6 +14,7 @@ from kmha.verify.diagnosing import naming
         ("look_ahead_mask", "look_ahead"),
         ("is_causal", "causal"),
         ("key_padding_mask", "padding"),
+        ("self_attn_padding_mask", "padding"),
         ("num_heads", "heads"),
         ("nHead", "heads"),
         ("key_dim", "size"),

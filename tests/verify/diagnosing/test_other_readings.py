@@ -11,8 +11,9 @@ CASES = [
     ("Attention", {"is_cross_attention": True}, "context ignored", ("inputs-all-query",)),
     ("Decoder", {}, "not scaled", ("scale-missing",)),
     ("FewKeys", {"num_heads": 4, "few": 2}, "not scaled", ("scale-missing",)),
+    ("Pair", {}, "not scaled", ("scale-missing",)),
 ]
-BUILT = ["PaddingAndMask", "Block"]
+BUILT = ["PaddingAndMask", "Block", "Latents", "SkipsWithoutMemory"]
 
 
 @pytest.mark.parametrize(("name", "arguments", "wrong", "ids"), CASES)
@@ -27,6 +28,13 @@ def test_a_built_layer(candidate, name):
     found = diagnose(candidate("torch_packages", name)())
     assert found.right, (found.ids, found.wrong, found.errors)
     assert diagnose(candidate("torch_packages", name)(wrong="not scaled")).ids == ("scale-missing",)
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_a_mistake_that_needs_equal_lengths(candidate, built):
+    layer, wrong = candidate("torch_packages", "Pair"), {"wrong": "scores transposed"}
+    found = diagnose(layer(12, 3, **wrong)) if built else diagnose(layer, arguments=wrong)
+    assert found.ids == ("mix-scores-transposed",)
 
 
 def test_a_built_layer_with_few_keys(candidate):

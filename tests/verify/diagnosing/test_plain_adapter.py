@@ -15,6 +15,7 @@ def test_a_right_class_is_right(candidate, name):
     assert found.errors == {}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "wrong", "ids"),
     [
@@ -28,6 +29,7 @@ def test_a_mistake_is_named(candidate, name, wrong, ids):
     assert diagnose(candidate("plain_classes", name), arguments={"wrong": wrong}).ids == ids
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "wrong", "line"),
     [

@@ -105,11 +105,13 @@ def test_the_smallest_case_is_small_and_wrong(function):
         np.testing.assert_array_equal(array, np.round(array, 2))
 
 
+@pytest.mark.slow
 def test_the_smallest_case_of_a_softmax_has_two_keys():
     assert diagnose(cubed_logits).smallest.trial.key.shape == (1, 1, 2, 1)
     assert diagnose(cubed_values).smallest.trial.key.shape == (1, 1, 1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_weights_of_a_built_layer_stay(candidate):
     layer = candidate("keras_layers", "Strange")(3, 5, how="permuted")

@@ -12,6 +12,7 @@ def test_a_right_function_is_right(candidate, name):
     assert found.errors == {}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "wrong", "ids"),
     [

@@ -125,6 +125,7 @@ def test_each_is_seen_and_told_from_every_other():
         assert max(far) > tolerance.relative("float32"), (one, other)
 
 
+@pytest.mark.slow
 def test_the_bank_names_them_all():
     tally = singles(3, "cache")
     assert (tally.missed, tally.named) == ((), len(OURS) - len(NEEDS_POSITIONS))

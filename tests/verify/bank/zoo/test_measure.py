@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from kmha.verify.bank.zoo import diagnoses, measure, workers
 from kmha.verify.bank.zoo.entry import HELD_OUT, TUNED, Entry
@@ -59,6 +60,7 @@ def test_a_task_is_run_here():
     assert all({*each["ids"]} <= {*each["right_ids"]} for each in found)
 
 
+@pytest.mark.slow
 def test_a_crash_and_a_hang_are_counted(tmp_path, monkeypatch):
     """The entries are in a module of their own, which worker processes can import."""
     source = (

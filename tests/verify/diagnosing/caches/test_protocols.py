@@ -60,6 +60,7 @@ def test_a_module_is_left_as_it_was(candidate):
     assert module.wq.weight.dtype is torch.float32
 
 
+@pytest.mark.slow
 def test_our_own_cache():
     import keras
 

@@ -39,6 +39,7 @@ def test_right_code_uses_all(scores, evaluated):
     assert effects.unused_weights(*made) == []
 
 
+@pytest.mark.slow
 def test_unused_weights(scores, evaluated):
     def attention(x, w_q, w_k, w_v, w_o):
         return scores(x @ w_q, x @ w_k) @ (x @ w_q) ** 2

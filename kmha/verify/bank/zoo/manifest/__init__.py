@@ -30,7 +30,7 @@ from kmha.verify.bank.zoo.manifest import (
 # read, its package is no longer held out.
 UNSEEN = (*unseen_language.ENTRIES, *unseen_vision.ENTRIES, *unseen_jax_keras.ENTRIES)
 
-LOOKED_AT = ("fastnlp", "mmcv-lite", "onnx", "uni2ts")
+LOOKED_AT = ("fastnlp", "mmcv-lite", "onnx", "parlai", "uni2ts")
 
 ENTRIES: tuple[Entry, ...] = (
     *torch_transformers.ENTRIES,

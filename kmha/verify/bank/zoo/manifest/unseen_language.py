@@ -7,8 +7,8 @@ Left out, because they are not the standard attention, or make what the bank cal
 positions (`lightning`); frequencies that depend on the maximum length (`neuralhydrology`); the timescales of
 tensor2tensor (`allennlp`, `texar-pytorch`); a normalization that is made and not used (the block of minGPT in `ray`);
 relative positions (the encoder of `supar`); inputs that are changed in place (the positions of `rectools`). The rest
-of `bertviz`, `kan-gpt` and `eole` are copies of listed packages. `ray` does not import with the installed
-`tensorflow-probability`, `bert4torch` imports `torchvision`, and `braindecode` requires `torchaudio`.
+of `bertviz`, `kan-gpt` and `eole` are copies of listed packages. `bert4torch` imports `torchvision`, and `braindecode`
+requires `torchaudio`.
 """
 
 from typing import Any
@@ -98,5 +98,12 @@ ENTRIES = (
         "torch",
         args(WIDTH, HEADS, 0.0),
         norm="pre",
+    ),
+    Entry(
+        "ray",
+        "ray.rllib.models.torch.modules.multi_head_attention:MultiHeadAttention",
+        "attention",
+        "torch",
+        args(WIDTH, WIDTH, HEADS, SIZE),
     ),
 )
