@@ -16,7 +16,8 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 )
-SKIPPED = "kmha/skipped"  # in pytest's cache: tests and files that have been skipped since it was cleared
+# In pytest's cache: tests that have been skipped since it was cleared, and have not passed since, and skipped files.
+SKIPPED = "kmha/skipped"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,18 +30,20 @@ class _Recorder:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.names: set[str] = set()
+        self.names = {*config.cache.get(SKIPPED, [])}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped:
             self.names.add(report.nodeid)
+        elif report.passed and report.when == "call":
+            self.names.discard(report.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped:
             self.names.add(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
-        self.config.cache.set(SKIPPED, sorted(self.names.union(self.config.cache.get(SKIPPED, []))))
+        self.config.cache.set(SKIPPED, sorted(self.names))
 
 
 def pytest_configure(config: pytest.Config) -> None:

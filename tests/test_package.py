@@ -83,6 +83,7 @@ def test_tools_that_read_modules_see_every_public_name(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_the_rooms_are_there_after_a_bare_import():
     uses = (
         "kmha.interchange.convert",

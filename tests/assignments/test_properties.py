@@ -39,6 +39,7 @@ def test_an_answer_without_any_work(name, sandbox):
 DROPOUT = "self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dtype_policy)"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("dropout", "says"),
     [
@@ -86,6 +87,7 @@ def fully_connected(embedding_dim, fully_connected_dim):
 """
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["EncoderLayer", "DecoderLayer", "Encoder", "Decoder", "Transformer"])
 def test_another_right_fully_connected(name):
     """It is built already, and its initializer has its own seed."""

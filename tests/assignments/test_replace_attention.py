@@ -68,6 +68,7 @@ def replace_attention(model):
 ANSWERS = {**{id: COPY.format(code) for id, code in HIDDEN.items()}, "lies about its layers": LIES}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("id", ANSWERS)
 def test_the_built_in_under_another_name_earns_nothing(id):
     (item,) = content.find("a9.replace_attention", content.installed())
@@ -111,6 +112,7 @@ def replace_attention(model):
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("id", ["inherits", "renames", "no model"])
 def test_copies_that_only_look_right(id):
     (item,) = content.find("a9.replace_attention", content.installed())

@@ -18,6 +18,7 @@ def _results(name, row):
     return contender.results(contender.run())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "dropout"])
 def test_contenders_agree(kind, mode):

@@ -37,6 +37,7 @@ def test_where_there_is_no_proc(monkeypatch, tmp_path):
     assert memory._highest_ever() > 10_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_contender_is_measured_in_a_process_of_its_own():
     taken = memory.measure_peak(OURS, AttentionRow(64, 256, width=256, heads=8))
@@ -44,6 +45,7 @@ def test_a_contender_is_measured_in_a_process_of_its_own():
     assert 2 * of_the_output < taken < 100 * of_the_output
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_process_that_fails_says_why():
     with pytest.raises(memory.NotMeasured, match=r"^KeyError: 'nobody'$"):

@@ -66,6 +66,7 @@ def test_torch_cannot_decode(model_row):
     assert reason_against(OURS, model_row, None) is None
 
 
+@pytest.mark.slow
 def test_a_step_changes_the_next_one(translation):
     row = ModelRow(6, 5, source=7, width=12, heads=3, layers=1, feed_forward=10, vocabulary=23, rate=0.0)
     contender = build(OURS, dataclasses.replace(row), draw_inputs(row, translation))

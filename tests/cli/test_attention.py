@@ -30,6 +30,7 @@ def _data(path):
     return json.loads(text.split('id="data">')[1].split("</script>")[0])
 
 
+@pytest.mark.slow
 def test_the_file_and_its_path(model_folder, tmp_path):
     result = _run(model_folder, *TEXTS)
     assert result.exit_code == 0, result.output

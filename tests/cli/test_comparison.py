@@ -57,6 +57,7 @@ def test_ours_agrees(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_folder")
 def test_a_learners_mistake_is_shown(tmp_path):
     result = _run("--layer", "learner:NoScale", "--cases", "3", "--json", "report.json")

@@ -282,6 +282,7 @@ course(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_then_resume(tmp_path):
     slow = "import time\ntime.sleep(0.3)\n"
     _hand_in({f"student{number:02}": slow + RIGHT for number in range(12)})
@@ -313,6 +314,7 @@ def test_ctrl_c_then_resume(tmp_path):
     assert [line[1] for line in _lines("in-grades/grades.csv")[1:]] == ["5"] * 12
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
 @pytest.mark.parametrize("after", [1.5, 4])
 def test_interrupt_ends_while_an_answer_runs(tmp_path, after):

@@ -226,6 +226,7 @@ def test_printed_script_runs(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_two_mistakes():
     result = _run("pupil:two", "--mask", "attends")
     assert result.exit_code == 1
@@ -282,6 +283,7 @@ def test_candidate_that_cannot_be_run(tmp_path, name, message):
     assert json.loads((tmp_path / "found.json").read_text())["verdict"] == "raises"
 
 
+@pytest.mark.slow
 def test_layer_class_and_built_layer():
     assert _run("pupil_layers:Attention").exit_code == 0
     wrong = _run("pupil_layers:built")
@@ -291,6 +293,7 @@ def test_layer_class_and_built_layer():
     assert _run("pupil_layers:Attention", "--set", "scale=0.5", "--set", "units=4").exit_code == 1
 
 
+@pytest.mark.slow
 def test_float16_option():
     told = _run("pupil_layers:Attention")
     assert "In float16 it is wrong, with half-logits-overflow: " in _words(told)
@@ -303,6 +306,7 @@ def test_function_inside_a_class():
     assert "Home.attend is wrong" in _words(_run("pupil:Home.attend"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -366,12 +370,14 @@ def test_a_call_that_takes_too_long(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "found.json").read_text())["verdict"] == "unjudged"
 
 
+@pytest.mark.slow
 def test_a_slow_call_is_reported():
     result = _run("pupil:a_little_slow")
     assert result.exit_code == 0, result.output
     assert "cross-attention: still running. kmha stops it after 40 seconds." in " ".join(result.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_module_that_takes_too_long(tmp_path, monkeypatch):
     monkeypatch.setattr(isolated, "IMPORTING", 1.0)
     (tmp_path / "sleeper.py").write_text("import time\ntime.sleep(60)\n")

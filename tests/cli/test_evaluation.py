@@ -204,6 +204,7 @@ def test_a_step_that_was_not_kept_is_a_line(model_folder):
     assert result.output.startswith(f"Error: {model_folder} has no weights of step 700. It has: none.")
 
 
+@pytest.mark.slow
 def test_a_step_that_was_kept(model_folder, another_task, tmp_path):
     """Its weights are read, and not those of the finished model."""
     from kmha.translation import folder

@@ -29,6 +29,7 @@ def _run(*arguments):
     return CliRunner().invoke(main, [*map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_files(model_folder, tmp_path):
     before = {path.name: path.read_bytes() for path in model_folder.iterdir() if path.is_file()}
     outputs = "--out", "small", "--csv", "steps.csv", "--json", "steps.json"
@@ -58,6 +59,7 @@ def test_files(model_folder, tmp_path):
     assert f"{model.count_params():,} parameters" in result.stdout
 
 
+@pytest.mark.slow
 def test_ablation_without_files(model_folder, tmp_path):
     result = _run("prune", model_folder, *FILES, "--keep", 0.95, "--rank", "ablation")
     assert result.exit_code == 0, result.output
@@ -67,6 +69,7 @@ def test_ablation_without_files(model_folder, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.de", "mine.en"]
 
 
+@pytest.mark.slow
 def test_dates_see_the_validation_set_only(another_task, monkeypatch):
     class Secret(corpora.Pairs):
         @property
@@ -110,6 +113,7 @@ def test_an_interrupt_while_loading(model_folder, monkeypatch):
     assert (result.exit_code, result.stderr, result.stdout) == (130, "Interrupted.\n", "")
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written(model_folder, tmp_path, monkeypatch):
     def fail(*arguments):
         raise folder.FolderError("the disk is full")
@@ -124,6 +128,7 @@ def test_a_folder_that_cannot_be_written(model_folder, tmp_path, monkeypatch):
     assert len(json.loads((tmp_path / "steps.json").read_text())["steps"]) == 2
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_written(model_folder, monkeypatch):
     def fail(*arguments):
         raise OSError("the disk is full")

@@ -54,6 +54,7 @@ def text(tmp_path):
     (tmp_path / "text.de.gz").write_bytes(gzip.compress("\n".join(targets).encode() + b"\n"))
 
 
+@pytest.mark.slow
 def test_own_text_with_all_kinds_of_trouble(text, tmp_path):
     result = _run(*FILES, "--out", "made", *TINY, "--probe", "a dog runs", "ein Hund läuft")
     assert result.exit_code == 0, result.output
@@ -163,6 +164,7 @@ def test_a_full_disk_is_a_line(text, monkeypatch):
     assert said.endswith("the same command resumes from step 2.")
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_ends_and_says_so(text, tmp_path):
     result = _run(*FILES, *TINY, "--set", "training.peak_learning_rate=1e30", "--set", "training.steps=40")
     assert result.exit_code == 1

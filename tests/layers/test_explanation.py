@@ -32,6 +32,7 @@ def test_flops_count_products_and_sums_of_what_is_seen():
     assert explanation.step_flops == 3 * sum(flops.values())
 
 
+@pytest.mark.slow
 @tensorflow
 def test_the_path_is_the_one_that_is_taken(monkeypatch):
     import tensorflow as tf

@@ -145,6 +145,7 @@ class Subclassed(keras.Model):
         return self.dense(self.attention(x, x, use_causal_mask=True))
 
 
+@pytest.mark.slow
 def test_subclassed_model():
     ids = np.array([[4, 9, 1, 0, 0], [7, 3, 2, 2, 8]])
     losses = []
@@ -195,6 +196,7 @@ def test_traced_with_unknown_sizes(jit_compile, axes):
             assert is_close(_array(mine), _array(expected), "float64")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_fit_compiled_or_not(jit_compile):
@@ -262,6 +264,7 @@ def test_saved_models_load_in_a_fresh_process_without_custom_objects(tmp_path):
         assert is_close(np.load(tmp_path / f"{name}-loaded.npy"), expected, "float32"), name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("length", [20, None])
 def test_a_model_with_blocks_is_exported(tmp_path, length):

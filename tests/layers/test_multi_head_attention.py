@@ -226,6 +226,7 @@ def test_zero_sized_batch():
     assert kmha.MultiHeadAttention(H, O)(_x(0, T, I), _x(0, S, J)).shape == (0, T, I)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_flash_attention_trains_as_without_and_drops_the_same(jit_compile):

@@ -115,6 +115,7 @@ def test_the_scores_are_those_of_the_other_heads(made):
     _check(_arrays([left]), [ops.convert_to_numpy(scores)[:, LEFT]])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", MODES)
 def test_gradients(made, mode):
     layer, inputs = made
@@ -234,6 +235,7 @@ def test_a_model_saved_and_loaded(tmp_path):
         _check([other.predict(inputs, verbose=0)], [expected])
 
 
+@pytest.mark.slow
 def test_training_after_compile():
     model = keras.Sequential([keras.Input((QUERIES, WIDTH)), kmha.layers.EncoderLayer(WIDTH, HEADS, 9)])
     x = np.random.default_rng(2).normal(size=(BATCH, QUERIES, WIDTH))
@@ -259,6 +261,7 @@ def _transformer(**options):
     return model
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_a_transformer_with_another_number_in_each_layer(tmp_path, norm):
     model = _transformer(norm=norm)

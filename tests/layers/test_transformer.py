@@ -23,6 +23,7 @@ def _array(x):
     return ops.convert_to_numpy(x)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
 @pytest.mark.parametrize(
@@ -134,6 +135,7 @@ def test_saved_and_loaded(tmp_path, tie):
     np.testing.assert_allclose(_array(third(SOURCE, TARGET)[0]), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_an_exported_model_keeps_the_masks(tmp_path):
     import tensorflow as tf

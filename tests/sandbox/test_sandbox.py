@@ -319,6 +319,7 @@ def test_a_sandbox_that_does_not_start(monkeypatch):
         Sandbox().start()
 
 
+@pytest.mark.slow
 def test_nothing_of_kmha_is_in_the_worker():
     """Its layers were registered with Keras, and its attention function was found among all objects."""
     code = (
@@ -437,6 +438,7 @@ def _stop_after(ticks):
     return tick
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_supervisor_that_hangs_is_not_waited_for(monkeypatch, tmp_path):
     """Whatever the cause: one student's answer would hold up the class until somebody presses Ctrl-C."""

@@ -49,6 +49,7 @@ def _expected(model, batches):
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("tie", [None, "all"])
 def test_metrics_are_means_over_tokens_not_over_batches(tie):
     import tensorflow as tf

@@ -172,6 +172,7 @@ def test_the_finished_model_is_the_average_or_the_best(unbroken):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_killed_and_resumed_run_ends_bit_for_bit_like_an_unbroken_one(tmp_path, unbroken):
     """It is killed while it writes the second state, half of which lies beside the first. It has recorded attention."""
     path, received = tmp_path / "killed", _Recorder()

@@ -43,6 +43,7 @@ def translator():
     return _translator()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("search", "options"),
     [("beam", BEAM), ("greedy", {}), ("sampling", {"seed": 4, "samples": 2})],

@@ -141,6 +141,7 @@ def test_failing_solution_is_not_released(tmp_path, doubling, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_exercise_that_needs_a_slower_one_is_released(tmp_path, doubling, monkeypatch):
     def write(item, *arguments):
         time.sleep(3 * (item.name == "twice"))  # `again` imports it

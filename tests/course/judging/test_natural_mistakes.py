@@ -29,6 +29,7 @@ def _judge(pool, id, edits):
     return judge(item, code, pool.get(item.spec.uses), seed=SEED, files=needed_solutions(item))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("id", "edits", "mistake", "says"),
     [

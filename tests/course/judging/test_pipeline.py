@@ -116,6 +116,7 @@ def test_the_learners_own_files(doubling, sandbox):
     assert _judge(doubling, sandbox, code, 1).error["kind"] == "ModuleNotFoundError"
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_found_early(doubling, sandbox):
     """If somebody waits, the time limit of a small call is short, and each step is told."""
     steps = []
@@ -152,6 +153,7 @@ def _spoilt(result, *, zeros):
     return np.where(np.equal(result, 0) | (not zeros), np.nan, result)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("assignment", content.assignments(content.installed()), ids=lambda each: each.id)
 def test_nan_passes_no_judge(sandbox, assignment):
     """Every comparison with NaN is false, including that a result is too far off."""
@@ -203,6 +205,7 @@ def test_usual_sizes_are_within_the_limits():
             item.spec.serve(token, *arrays, mask=np.ones((2, 10, 16), bool))
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
 def test_a_forbidden_layer_under_a_name_made_of_two_parts():

@@ -67,11 +67,13 @@ def test_invalid_models():
         Beam(Transformer(*sizes, 3, 17, 13))
 
 
+@pytest.mark.slow
 def test_an_unbuilt_model_is_built():
     [[found]] = Greedy(Transformer(1, 6, 2, 7, 11, 9, 17, 13), max_length=2)([[4, END]])
     assert len(found.ids) <= 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("built", [True, False])
 def test_removed_heads_are_seen(built):
     """A search that has run before computes with the weights that the model has now, and compiles only if it must."""

@@ -96,6 +96,7 @@ def test_it_equals_a_loop_that_calls_the_whole_model(searching, kind):
         assert tolerance.is_close(numbers, [(total, total) for total, _ in expected], "float64")
 
 
+@pytest.mark.slow
 def test_one_token_is_greedy(searching):
     model = searching.model()
     expected = Greedy(model)(searching.padded(searching.sources))
