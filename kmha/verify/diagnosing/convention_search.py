@@ -527,7 +527,9 @@ def choose_convention(
     right = [one for one in running if matching.explains(one.answered)]
     explained: list[Tried] = []
     if explain and not right:
-        likely = running if candidate.chain == "attention" else running[: 2 * ARRANGEMENTS]
+        most = len(running[0].answered) if running else 0  # an option with which all calls run comes first
+        likely = [one for one in running if len(one.answered) == most]
+        likely = likely if candidate.chain == "attention" else running[: 2 * ARRANGEMENTS]
         explained = next(([one] for one in likely if matching.singles(one.answered, candidate.chain)), [])
     for fit, among in ((Fit.RIGHT, right), (Fit.EXPLAINED, explained), (Fit.RUNS, running)):
         if among:

@@ -21,6 +21,7 @@ LIMIT = 12  # maximum number of combinations to try
 
 # Guesses for arguments whose names tell their meaning, the likeliest first. The first pattern that occurs decides.
 _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("^(key|value|kv)size$", (FEATURES,)),
     ("device", ("'cpu'",)),
     ("dtype", ("None",)),
     ("seed", ("0",)),

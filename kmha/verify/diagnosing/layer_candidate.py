@@ -170,8 +170,11 @@ class LayerCandidate(Candidate):
             try:
                 with quietly():
                     layer = self.adapter.new(self.layer_class, self._made_with(sizes, 0.0), "float32")
+                variables = self.adapter.variables(layer)
+                if any(0 in variable.shape for variable in variables):  # such weights make any numbers right
+                    continue
                 constructed.append(guessed)
-                arrangements(self.adapter.variables(layer), sizes)
+                arrangements(variables, sizes)
             except (Exception, SystemExit):  # untrusted code may raise anything
                 continue
             return guessed

@@ -90,7 +90,7 @@ PATTERNS = {
     "query": f"^(query|queries|q|from|dec|decoder|tgt|target){_ARRAY}",
     "key": f"^(key|keys|k){_ARRAY}",
     "value": f"^(value|values|v){_ARRAY}",
-    "memory": f"^(source|memory|context|enc|encoder|to|kv){_ARRAY}|^enc(oder)?out(put)?s?$|"
+    "memory": f"^(source|memory|context|enc|encoder|to|kv){_ARRAY}|^enc(oder)?(out(put)?s?|src|source)$|"
     f"^cross(attention|attn)?(src|source|memory|context|{_ARRAY.removesuffix('$')})$",
 }
 _BY_NAME = {name: role for role, names in ARGUMENTS.items() for name in names.split()}
@@ -118,8 +118,8 @@ def plain(name: str) -> str:
 def argument(name: str) -> str | None:
     """Return the role of an argument, such as "query", or `None` for an unknown name.
 
-    >>> argument("nHeads"), argument("enc_output"), argument("colour")
-    ('heads', 'memory', None)
+    >>> argument("nHeads"), argument("enc_output"), argument("enc_src"), argument("colour")
+    ('heads', 'memory', 'memory', None)
     """
     name = plain(name.rpartition(".")[2])
     return _BY_NAME.get(name) or next((role for role, pattern in PATTERNS.items() if re.search(pattern, name)), None)

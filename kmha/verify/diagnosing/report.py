@@ -176,7 +176,10 @@ def remarks(found: "Diagnosis") -> list[str]:
         if epsilon != EPSILON:
             lines.append(f"The epsilon of its normalizations is {epsilon:g}: taken as intended.")
         if found.wrong_layout:
-            lines.append(f"It also runs with inputs {found.wrong_layout}, and is wrong there: not taken as intended.")
+            lines.append(
+                f"This holds for inputs {found.convention.entry}. It also runs with inputs {found.wrong_layout}, and "
+                "is wrong with those."
+            )
     if found.in_float16:
         lines.append(_float16(found.in_float16))
     lines += found.further

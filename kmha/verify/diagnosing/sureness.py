@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BENIGN = re.compile("device|dtype|name|trainable|seed|initializer|regularizer|constraint|autocast|^wrong$")
 _INPUTS = {"self": "input", "memory": "encoder's output", "heads": "number of heads"}
 MISSING = {"causal-missing", "mask-missing"}
+MASKS = {"mask", "padding", "causal"}  # first words of the ids of mistakes in masks
 IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
 
 
@@ -36,7 +37,8 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if all(each.trial.masked for each in found.results if each.wrong) and _ran(masked) < ENOUGH * len(masked):
         return ("It is right without masks, and most calls with masks raise an error.", *lines, *_remedies(found))
     others = [name for name in left_out(found) if "mask" in name.lower()]
-    if others and {mistake.id for mistake in found.mistakes} & IGNORED:
+    known = {"mask", "padding"} <= found.candidate.roles.keys()
+    if others and not known and {mistake.id for mistake in found.mistakes} & IGNORED:
         return (f"Its mask has no effect, and kmha never passed `{others[0]}`.", *lines, *_remedies(found))
     missing = {mistake.id for mistake in found.mistakes} & MISSING
     unmasked = missing and not {"mask", "look_ahead", "causal"} & found.candidate.roles.keys()
@@ -67,8 +69,12 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
     candidate = found.candidate
     parameters = {**getattr(candidate, "constructor_parameters", {}), **candidate.call_parameters}
     guessed = {**getattr(candidate, "made_guesses", {}), **dict(found.convention.guessed)}
+    explained = (
+        found.verdict == KNOWN and len(found.mistakes) == 1 and found.mistakes[0].id.partition("-")[0] not in MASKS
+    )
     for name, text in guessed.items():
-        if not guessing.guesses(name, parameters.get(name))[1]:
+        switched_off = text == "None" and explained  # what is left out explains no numbers of a mistake elsewhere
+        if not (switched_off or guessing.guesses(name, parameters.get(name))[1]):
             yield f"kmha does not know the argument `{name}`, and passed {text}. Give its value: --set {name}=VALUE."
     for name in left_out(found):
         if candidate.call_parameters[name].default is EMPTY:

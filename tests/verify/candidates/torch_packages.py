@@ -173,3 +173,28 @@ class FewKeys(nn.Module):
             for each in keys
         )
         return self.to_out(attend(self.to_q(self.norm(x)), k, v, self.num_heads, wrong=self.wrong))
+
+
+class SizesOfRoles(nn.Module):
+    """Attention that takes the size of each input, and lengths instead of masks."""
+
+    def __init__(self, key_size, query_size, value_size, num_hiddens, num_heads, wrong=""):
+        super().__init__()
+        self.num_heads, self.wrong = num_heads, wrong
+        self.W_q, self.W_k = nn.Linear(query_size, num_hiddens), nn.Linear(key_size, num_hiddens)
+        self.W_v, self.W_o = nn.Linear(value_size, num_hiddens), nn.Linear(num_hiddens, num_hiddens)
+
+    def forward(self, queries, keys, values, valid_lens=None):
+        bias = 0.0
+        if valid_lens is not None:
+            tiled = valid_lens.repeat(self.num_heads)
+            lengths = tiled if self.wrong == "mask tiled" else valid_lens.repeat_interleave(self.num_heads)
+            bias = hiding(torch.arange(keys.shape[1]) < lengths.reshape(-1, self.num_heads, 1, 1))
+        return self.W_o(attend(self.W_q(queries), self.W_k(keys), self.W_v(values), self.num_heads, bias))
+
+
+class UnknownSizes(SizesOfRoles):
+    """The same, with names that tell nothing."""
+
+    def __init__(self, colour, query_size, shade, num_hiddens, num_heads, wrong=""):
+        super().__init__(colour, query_size, shade, num_hiddens, num_heads, wrong)

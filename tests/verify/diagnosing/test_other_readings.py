@@ -3,6 +3,7 @@
 import pytest
 
 from kmha.verify import diagnose
+from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.diagnosis import candidate_of
 
 CASES = [
@@ -47,3 +48,13 @@ def test_a_compiled_function_is_read_from_its_docstring():
 
 def test_a_table_of_relative_positions_is_no_feed_forward_network(candidate):
     assert candidate_of(candidate("torch_packages", "Relative"), {}).chain == "attention"
+
+
+@pytest.mark.parametrize(("wrong", "ids"), [("", ()), ("mask tiled", ("mask-tiled",))])
+def test_no_guessed_size_makes_a_kernel_empty(candidate, wrong, ids):
+    """An empty kernel ignores its input, so that every mistake of a layer that has one looks right."""
+    found = diagnose(candidate("torch_packages", "SizesOfRoles"), arguments={"wrong": wrong})
+    assert (found.ids, found.right) == (ids, not ids)
+    assert found.sizes.key_features > 0
+    with pytest.raises(CandidateError, match="--set colour=VALUE"):
+        diagnose(candidate("torch_packages", "UnknownSizes"), arguments={"wrong": wrong})

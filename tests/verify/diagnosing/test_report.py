@@ -93,7 +93,7 @@ def test_nan_has_no_colour(found):
             {},
             "kmha called it with inputs (B, P, I), a mask (B, 1, T, S) in which True attends, in float64.",
         ),
-        ("flattened", {}, "It also runs with inputs (B, H, P, O), and is wrong there: not taken as intended."),
+        ("flattened", {}, "It also runs with inputs (B, H, P, O), and is wrong with those."),
         (
             "pair_of_core",
             {},

@@ -30,7 +30,7 @@ def before_pairs(candidate: Candidate, results: Sequence[TrialResult]) -> list[F
     """Return evidence that no pair of mistakes could replace: random numbers, half precision, a constant output."""
     found = [randomness.find(candidate, results)]
     if found == [None]:  # the numbers of a random candidate explain nothing
-        found += [precision.find(candidate, results), some_calls.find(results, candidate.chain)]
+        found += [precision.find(candidate, results), *some_calls.find(results, candidate.chain)]
     inputs = effects.ignored_inputs(candidate, results)
     constant = inputs if inputs is not None and inputs.ids == ("output-constant",) else None
     return [finding for finding in (*found, constant) if finding is not None]

@@ -17,23 +17,23 @@ NAMES = 4  # maximum number of calls to list
 SHARE = 0.5  # smallest share of the wrong calls that the nearest mistake must explain to be described
 
 
-def find(results: Sequence[TrialResult], chain: str) -> Finding | None:
-    """Return the mistake that explains all wrong calls, if the other calls are right."""
+def find(results: Sequence[TrialResult], chain: str) -> list[Finding]:
+    """Return the mistakes that explain all wrong calls equally well, if the other calls are right."""
     wrong = [result for result in results if result.wrong]
     if len(wrong) == len(results) or not any(result.limit < LOOSE and not result.trial.training for result in wrong):
-        return None
+        return []
     hardest = sorted(wrong, key=lambda result: (result.trial.rate, result.limit, result.trial.query.size))
     fitting = [mistake for mistake in matching.mistakes_of(chain) if matching.explains(hardest, [mistake])]
     if not 0 < len(fitting) <= MOST:
-        return None
-    best = min(fitting, key=lambda mistake: (len(_contradicting(results, mistake)), rank(mistake)))
+        return []
+    against = {mistake.id: len(_contradicting(results, mistake)) for mistake in fitting}
+    best = sorted((one for one in fitting if against[one.id] == min(against.values())), key=rank)
     shown = _listed([result.trial.name for result in wrong])
-    return Finding(
+    says = (
         f"It explains all {len(wrong)} wrong calls ({shown}), and the other {len(results) - len(wrong)} are right, so "
-        "the candidate computes attention in two ways, one of which is wrong.",
-        (best.id,),
-        conclusive=True,
+        "the candidate computes attention in two ways, one of which is wrong."
     )
+    return [Finding(says, (mistake.id,), conclusive=True) for mistake in best]
 
 
 def _contradicting(results: Sequence[TrialResult], mistake: Mistake) -> list[TrialResult]:

@@ -68,8 +68,16 @@ def ids(source: Source, node: ast.AST, mistake: str) -> tuple[str, ...]:
 
 
 def is_helper(source: Source, node: ast.AST) -> bool:
-    """Return whether a class serves any sublayer, which it calls as an argument or an attribute such as `self.fn`."""
-    names = {called(each) for each in ast.walk(source.home(node)) if isinstance(each, ast.Call)}
+    """Return whether a class serves any sublayer: by its name, or by a call of an argument or of `self.fn`."""
+    home = source.home(node)
+    if "residual" in (named := {*words(getattr(home, "name", ""))}) and named <= {
+        "residual",
+        "connection",
+        "skip",
+        "add",
+    }:
+        return True
+    names = {called(each) for each in ast.walk(home) if isinstance(each, ast.Call)}
     return bool(names & {"fn", "sublayer", "layer", "module", "func", "block", "f", "net"})
 
 

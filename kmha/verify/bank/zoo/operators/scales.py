@@ -132,7 +132,9 @@ def of_all_heads(source: Source) -> Iterator[Edit]:
         for node in ast.walk(scale) if heads else ():
             parent = source.parents.get(node)
             called_as = isinstance(parent, ast.Call) and parent.func is node
-            if isinstance(node, ast.Name | ast.Attribute) and not called_as and SIZES & set(words(name_of(node))):
+            name = set(words(name_of(node)))
+            is_size = SIZES & name and not {*ROOTS, "inverse", "inv"} & name
+            if isinstance(node, ast.Name | ast.Attribute) and not called_as and is_size:
                 yield Edit(node, f"({source.code(node)} * {heads})")
                 break
 

@@ -13,12 +13,15 @@ ATTRIBUTES = ("softmax", "_softmax", "attend", "sm", "attn_fn", "softmax_fn", "a
 def _axes(source: Source) -> Iterator[ast.expr]:
     """Yield the expressions for the last axis, as the axis of a softmax."""
     for call in source.calls("softmax", "Softmax"):
-        axis = keyword(call, "dim", "axis")
-        place = 0 if called(call) == "Softmax" or _is_method(call) else 1
-        if axis is None and len(call.args) > place:
-            axis = call.args[place]
+        axis = _axis(call)
         if axis is not None and source.code(axis) == "-1":
             yield axis
+
+
+def _axis(call: ast.Call) -> ast.expr | None:
+    """Return the axis that a softmax gets, if it gets one."""
+    place = 0 if called(call) == "Softmax" or _is_method(call) else 1
+    return keyword(call, "dim", "axis") or (call.args[place] if len(call.args) > place else None)
 
 
 def _is_method(call: ast.Call) -> bool:
@@ -107,7 +110,8 @@ def sigmoid(source: Source) -> Iterator[Edit]:
 def over_flattened(source: Source) -> Iterator[Edit]:
     """Take the softmax over queries and keys together."""
     for call, logits in softmaxes(source):
-        if "torch" in source.text and "torch." in source.text:
+        axis = _axis(call)
+        if "torch." in source.text and (axis is None or source.code(axis) in ("-1", "3")):
             array = source.part(logits)
             yield Edit(call, f"{array}.flatten(-2).softmax(-1).reshape({array}.shape)")
 

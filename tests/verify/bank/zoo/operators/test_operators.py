@@ -422,3 +422,38 @@ def test_a_sum_that_contains_positions_is_not_the_positions():
     text = "class EncoderLayer:\n    def call(self, x):\n        return words + pos_emb + types\n"
     (edit,) = OPERATORS["positions-multiplied"].edits(Source(text, ["EncoderLayer"], "embedding"))
     assert edit.text == "(words * pos_emb)"
+
+
+def test_a_class_that_is_the_residual_connection_serves_every_sublayer():
+    text = """
+class Residual:
+    def forward(self, x, residual):
+        return x + residual
+"""
+    (edit,) = OPERATORS["residual-doubled"].edits(Source(text, ["Residual"], "encoder"))
+    assert "residual-doubled" in edit.ids
+
+
+def test_the_root_of_a_size_is_no_size():
+    text = """
+class Attention:
+    def __init__(self, num_heads, key_dim):
+        self._num_heads, self._inverse_sqrt_key_dim = num_heads, 1.0 / math.sqrt(float(key_dim))
+
+    def call(self, query, key):
+        query = query * self._inverse_sqrt_key_dim
+        return query @ key
+"""
+    edits = OPERATORS["scale-of-all-heads"].edits(Source(text, ["Attention"], "attention"))
+    assert {edit.text for edit in edits} <= {"(key_dim * num_heads)"}
+
+
+@pytest.mark.parametrize(("axis", "count"), [("-1", 1), ("2", 0)])
+def test_only_the_last_two_axes_are_queries_and_keys(axis, count):
+    text = f"""
+import torch
+class Attention:
+    def forward(self, q, k):
+        return torch.softmax(q @ k, dim={axis})
+"""
+    assert len([*OPERATORS["softmax-over-flattened"].edits(Source(text, ["Attention"], "attention"))]) == count
