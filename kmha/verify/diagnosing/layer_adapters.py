@@ -142,17 +142,40 @@ class KerasAdapter(Adapter):
 
 
 class TorchAdapter(Adapter):
-    """Adapter of a `torch.nn.Module`."""
+    """Adapter of a `torch.nn.Module`.
+
+    Attributes:
+        unregistered: Names of plain lists of modules, whose weights torch does not know.
+    """
 
     framework = "torch"
     method = "forward"
 
+    def __init__(self) -> None:
+        self.unregistered: set[str] = set()
+
     def working_copy(self, layer: Any) -> Any:
         """Return a copy, because the diagnosis changes the module's dtype and mode."""
-        return copy.deepcopy(layer)
+        return self._with_registered(copy.deepcopy(layer))
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
-        return layer_class(**arguments).to(_dtype(dtype))
+        return self._with_registered(layer_class(**arguments)).to(_dtype(dtype))
+
+    def _with_registered(self, layer: Any) -> Any:
+        """Replace each plain list of modules that are nowhere else, so that their weights can be set.
+
+        A list of one module is a customary way to refer to a module that belongs elsewhere.
+        """
+        from torch import nn
+
+        known = {*layer.modules()}
+        for part in known:
+            for name, value in [*vars(part).items()]:
+                several = type(value) in (list, tuple) and len(value) > (name not in self.unregistered)
+                if several and all(isinstance(each, nn.Module) and each not in known for each in value):
+                    setattr(part, name, nn.ModuleList(value))
+                    self.unregistered.add(name)
+        return layer
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
         """Make the weights of lazy modules, by a first call."""

@@ -63,6 +63,12 @@ for _id, _says, _look, _source in (
         "Vaswani et al. 2017, section 3.2.2",
     ),
     (
+        "parts-not-registered",
+        "You keep modules in a plain list, so torch does not train, save or move their weights. Use nn.ModuleList.",
+        "the list of modules that the constructor makes",
+        "the documentation of torch.nn.ModuleList",
+    ),
+    (
         "softmax-in-half-precision",
         "You computed the softmax in float16 or bfloat16, although the inputs are more precise. Keep their dtype.",
         "the dtype of the softmax, and casts before it",

@@ -198,3 +198,36 @@ class UnknownSizes(SizesOfRoles):
 
     def __init__(self, colour, query_size, shade, num_hiddens, num_heads, wrong=""):
         super().__init__(colour, query_size, shade, num_hiddens, num_heads, wrong)
+
+
+class Head(nn.Module):
+    """One head."""
+
+    def __init__(self, width, size, wrong=""):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(width, size, bias=False) for _ in range(3))
+        self.wrong = wrong
+
+    def forward(self, x):
+        return attend(self.query(x), self.key(x), self.value(x), 1, wrong=self.wrong)
+
+
+class HeadsInAList(nn.Module):
+    """Heads in a `ModuleList`, or in a plain list."""
+
+    def __init__(self, n_embd, num_heads, plain=False, wrong=""):
+        super().__init__()
+        heads = [Head(n_embd, n_embd // num_heads, wrong) for _ in range(num_heads)]
+        self.heads = heads if plain else nn.ModuleList(heads)
+        self.proj = nn.Linear(n_embd, n_embd)
+
+    def forward(self, x):
+        return self.proj(torch.cat([head(x) for head in self.heads], -1))
+
+
+class RefersToOthers(HeadsInAList):
+    """Modules in plain lists that are registered elsewhere, or that belong to another module."""
+
+    def __init__(self, n_embd, num_heads):
+        super().__init__(n_embd, num_heads)
+        self.both, self.owner = [self.heads, self.proj], [nn.Linear(3, 5)]

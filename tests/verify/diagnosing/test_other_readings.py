@@ -58,3 +58,17 @@ def test_no_guessed_size_makes_a_kernel_empty(candidate, wrong, ids):
     assert found.sizes.key_features > 0
     with pytest.raises(CandidateError, match="--set colour=VALUE"):
         diagnose(candidate("torch_packages", "UnknownSizes"), arguments={"wrong": wrong})
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "ids"),
+    [
+        ("HeadsInAList", {}, ()),
+        ("RefersToOthers", {}, ()),
+        ("HeadsInAList", {"plain": True}, ("parts-not-registered",)),
+        ("HeadsInAList", {"plain": True, "wrong": "not scaled"}, ("scale-missing",)),
+    ],
+)
+def test_modules_in_a_plain_list(candidate, name, arguments, ids):
+    found = diagnose(candidate("torch_packages", name), arguments=arguments)
+    assert (found.ids, found.errors) == (ids, {})

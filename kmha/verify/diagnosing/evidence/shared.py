@@ -1,6 +1,8 @@
-"""Find one sublayer that serves two projections, or several heads, of a layer that is already built.
+"""Find mistakes in how a layer keeps its sublayers, which its numbers cannot show.
 
-The numbers cannot show it. Such a layer computes attention with the weights that it has, and two of them are the same.
+One sublayer may serve two projections, or several heads, of a layer that is already built. Such a layer computes
+attention with the weights that it has, and two of them are the same. A plain list of modules computes what a
+`ModuleList` computes, but torch does not know its weights.
 """
 
 from typing import Any
@@ -12,8 +14,10 @@ from kmha.verify.mistakes import BANK
 
 
 def find(candidate: Candidate) -> Finding | None:
-    """Return a finding if two names of a built layer's projections mean one sublayer."""
+    """Return a finding if torch does not know sublayers, or two names of a built layer's projections mean one."""
     layer: Any = candidate
+    for name in sorted(getattr(getattr(layer, "adapter", None), "unregistered", ())):
+        return Finding(f"`{name}` is a plain list of modules.", ("parts-not-registered",), conclusive=True)
     if candidate.chain != "attention" or getattr(candidate, "weights", None) is None or not hasattr(layer, "adapter"):
         return None
     first: dict[int, str] = {}
