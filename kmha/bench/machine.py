@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,20 @@ CPUINFO, MEMINFO = Path("/proc/cpuinfo"), Path("/proc/meminfo")  # Linux
 CGROUP = Path("/sys/fs/cgroup")  # containers
 GEMM_SIZE = 2048
 GEMM_FLOPS = 2 * GEMM_SIZE**3
+# Features that decide how fast matrix products are, as Linux names them on x86 and Arm.
+FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "asimd", "sve", "bf16")
 PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "kmha")
 
 
 def describe() -> dict[str, Any]:
-    """Return a dict of processor, cores, memory in bytes, system, and versions of the measured packages.
+    """Return a dict of processor and its features, cores, memory in bytes, system, and versions of measured packages.
 
     >>> sorted(describe())
-    ['cores', 'memory', 'processor', 'python', 'system', 'versions']
+    ['cores', 'features', 'memory', 'processor', 'python', 'system', 'versions']
     """
     return {
-        "processor": _processor(),
+        "processor": _of_processor("model name") or platform.processor() or platform.machine(),
+        "features": [name for name in FEATURES if name in _of_processor("flags|Features").split()],
         "cores": cores(),
         "memory": _memory("SC_PHYS_PAGES"),
         "system": platform.platform(terse=True),
@@ -63,12 +67,13 @@ def gemm(size: int = GEMM_SIZE) -> Callable[[], Any]:
     return lambda: multiply(left, right)
 
 
-def _processor() -> str:
+def _of_processor(name: str) -> str:
+    """Return what Linux tells about the processor under a name, which is a pattern, or ""."""
     try:
-        lines = CPUINFO.read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+        found = re.search(rf"^(?:{name})\s*: *(.*)$", CPUINFO.read_text(), re.MULTILINE)
+    except OSError:
+        return ""
+    return found.group(1).strip() if found else ""
 
 
 def _memory(pages: str) -> int | None:

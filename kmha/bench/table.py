@@ -70,7 +70,8 @@ def markdown(report: Report) -> str:
 def where(report: Report) -> str:
     """Return a line of text that describes the report's machine."""
     machine = report.machine
-    parts = [f"{machine['processor']}, {machine['cores']} cores"]
+    features = f" ({', '.join(machine['features'])})" if machine.get("features") else ""
+    parts = [f"{machine['processor']}{features}, {machine['cores']} cores"]
     parts += [f"{bytes_text(machine['memory'])} of memory"] if machine["memory"] else []
     parts += [machine["system"], f"Python {machine['python']}"]
     parts += [f"{name} {version}" for name, version in machine["versions"].items()]

@@ -32,8 +32,29 @@ def test_what_the_system_does_not_tell(monkeypatch, tmp_path):
         monkeypatch.setattr(machine, name, tmp_path / "nothing")
     described = machine.describe()
     assert described["memory"] is None
+    assert described["features"] == []
     assert machine.available_memory() is None
     assert described["processor"] in (platform.processor(), platform.machine())
+
+
+@pytest.mark.parametrize(
+    ("lines", "processor", "features"),
+    [
+        (
+            "model name\t: A processor\nflags\t\t: fpu avx2 avx512f amx_bf16\n",
+            "A processor",
+            ["avx2", "avx512f", "amx_bf16"],
+        ),
+        ("model name\t: A\nflags\t\t: avx2x\nmodel name\t: B\nflags\t\t: avx2\n", "A", []),
+        ("CPU architecture: 8\nFeatures\t: asimd sve\n", None, ["asimd", "sve"]),
+    ],
+)
+def test_the_features_of_a_processor(monkeypatch, tmp_path, lines, processor, features):
+    (tmp_path / "cpuinfo").write_text(lines)
+    monkeypatch.setattr(machine, "CPUINFO", tmp_path / "cpuinfo")
+    described = machine.describe()
+    assert described["features"] == features
+    assert described["processor"] == (processor or platform.processor() or platform.machine())
 
 
 def _unknown(*args, **kwargs):

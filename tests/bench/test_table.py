@@ -70,6 +70,11 @@ def test_notes(report):
     ]
 
 
+def test_the_features_of_the_processor_follow_its_name(report):
+    report.machine = {**report.machine, "features": ["avx2", "avx512f"]}
+    assert "on A processor (avx2, avx512f), 2 cores" in table.markdown(report)
+
+
 def test_a_machine_that_tells_little(report):
     report.machine = {**report.machine, "memory": None, "versions": {}}
     for result in report.results:
