@@ -29,6 +29,7 @@ from kmha.verify.diagnosing.weights import (
     Variable,
     arrangements,
     listed,
+    listed_heads,
     number_of_heads,
 )
 
@@ -210,6 +211,9 @@ class BlockCandidate(LayerCandidate):
             for each in (part, *described):
                 if heads := number_of_heads(each, self.given):
                     return heads
+        queries = [each for each in self._variables(layer) if naming.weight(each.path)[0] == "query"]
+        if heads := listed_heads(queries):
+            return heads
         raise CandidateError(
             f"{self.name}: nothing states its number of heads. Give it: arguments={{'num_heads': …}}, or "
             "--set num_heads=H."

@@ -24,6 +24,7 @@ from kmha.verify.diagnosing.choice_search import attention_choices, distance_wit
 from kmha.verify.diagnosing.conventions import (
     BATCH,
     HEADS,
+    IDS,
     LISTS,
     MASK_DTYPES,
     MASK_SHAPES,
@@ -41,7 +42,7 @@ from kmha.verify.mistakes import Mistake
 from kmha.verify.mistakes.commonness import rank
 
 LAYOUT = ("entry", "one_head", "framework", "guessed", "sizes")  # parts of a convention that are an input layout
-ALIKE = ((HEADS, BATCH, MIDDLE), (BATCH, TIME), LISTS)  # layouts of which one may run with inputs of another
+ALIKE = ((HEADS, BATCH, MIDDLE), (BATCH, TIME, IDS), LISTS)  # layouts of which one may run with inputs of another
 LIKELY = 6  # number of combinations of choices that are tried with every mistake
 MOST = 40  # the same for the likeliest arrangement of weights
 ARRANGEMENTS = 3  # number of a block's conventions that are tried with every mistake and with choices
@@ -117,7 +118,7 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
     explained = [one.convention.entry for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT]
     same_kind = [entry for entry in explained if entry != best.convention.entry]
     wrong_layout = same_kind[0] if same_kind else None
-    drawn = best.drawn
+    drawn = _without_causal_masks(candidate, best.drawn)
     if candidate.convention.choices:  # dropout is found by trying all masks, which further steps would hide
         drawn = tuple(trial for trial in drawn if not trial.rate)
     _choose_returned(candidate, drawn)
@@ -379,6 +380,22 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
         if again <= (found, share):
             candidate.use_convention(first)
     _choose_again(candidate, [candidate.evaluate(trial) for trial in _usual(drawn)])
+
+
+def _without_causal_masks(candidate: Candidate, drawn: tuple[Trial, ...]) -> tuple[Trial, ...]:
+    """Return the trials without causal ones if the mask of an encoder layer is for padding alone.
+
+    Such a mask has no axis of queries. With causal masks of any shape, the layer raises an error, or gives an output of
+    another rank.
+    """
+    if candidate.chain != "encoder" or "mask" not in candidate.roles or {"padding", "causal"} & candidate.roles.keys():
+        return drawn
+    causal = [candidate.evaluate(trial) for trial in drawn if trial.causal]
+    others = [trial for trial in drawn if not trial.causal]
+    if not causal or any(not each.answer.error and _has_right_rank([each]) for each in causal):
+        return drawn
+    padded = any(trial.masked for trial in others)
+    return tuple(others) if padded and matching.explains(map(candidate.evaluate, others)) else drawn
 
 
 def _choose_again(candidate: Candidate, results: Sequence[TrialResult]) -> None:

@@ -91,7 +91,20 @@ class EmbeddingCandidate(LayerCandidate):
             drawn = dataclasses.replace(drawn, width=width, heads=1, size=width)
         if tokens := self._tables(variables):
             drawn = dataclasses.replace(drawn, vocabulary=squeezed(tokens[0].shape)[0])
+        elif tables and not self.takes_ids and not self._runs(layer, drawn):
+            # It may take exactly as many vectors as its table has rows, as in a vision transformer.
+            exact = dataclasses.replace(drawn, rows=tables[0][0], columns=tables[0][0])
+            drawn = exact if self._runs(layer, exact) else drawn
         return drawn
+
+    def _runs(self, layer: Any, sizes: BlockSizes) -> bool:
+        """Return whether the layer takes vectors of these sizes."""
+        try:
+            with quietly():
+                self.adapter.call(layer, self._arguments(self._drawn(0, sizes)[0]), False)
+        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
+            return False
+        return True
 
     def _stated_width(self, layer: Any) -> int:
         """Return the width that an attribute states, or the last axis of an array that the layer keeps."""
@@ -111,8 +124,10 @@ class EmbeddingCandidate(LayerCandidate):
     def _drawn(self, seed: int, sizes: BlockSizes) -> list[Trial]:
         """Draw the trials. Vectors take the places of ids if the candidate takes vectors."""
         drawn = block_trials.draw_block(seed, BlockAccepts(NAME), sizes)
+        if sizes.rows == sizes.columns:  # it takes this number of positions alone
+            drawn = [trial for trial in drawn if trial.query.shape[1] == sizes.rows]
         rng = np.random.default_rng(seed)
-        table = rng.normal(size=(LENGTH, sizes.width))
+        table = rng.normal(size=(max(LENGTH, sizes.rows), sizes.width))
         more = {"says_positions": self._says_positions()}
         weights = {"positions/embeddings": table, "segments/embeddings": rng.normal(size=(2, sizes.width))}
         weights |= {"extra1/gamma": rng.uniform(0.5, 2.0, sizes.width), "extra1/beta": rng.normal(size=sizes.width)}
@@ -164,7 +179,7 @@ class EmbeddingCandidate(LayerCandidate):
         tables = [variable for variable in variables if len(squeezed(variable.shape)) == 2]
         tokens = self._tables(variables)[:1] if self.takes_ids else []
         segments = [variable for variable in tables if SEGMENTS.search(variable.path)]
-        rest = [variable for variable in tables if variable not in (*tokens, *segments)]
+        rest = [each for each in tables if each not in (*tokens, *segments) and not _is_fixed(each)]
         found = {"embedding": tokens, "positions": rest[:1], "segments": segments[:1]}
         slots: dict[str, list[PlainSlot]] = {
             prefix: [TableSlot(variable, ("embeddings",)) for variable in mine]
@@ -206,6 +221,14 @@ class TableSlot(PlainSlot):
         table = weights[self.parts[0]][: len(rows)]
         rows[: len(table)] = table
         self.variable.assign(rows.reshape(self.variable.shape))
+
+
+def _is_fixed(table: Variable) -> bool:
+    """Return whether a table is frozen and contains sines and cosines, which its first row, of 0s and 1s, shows."""
+    if not table.frozen:
+        return False
+    rows = np.asarray(table.read()).reshape(squeezed(table.shape))
+    return bool(np.isin(rows[0], (0, 1)).all() and (rows != rows[0]).any() and np.abs(rows).max() <= 1)
 
 
 def _with_vectors(trial: Trial, rng: np.random.Generator) -> Trial:

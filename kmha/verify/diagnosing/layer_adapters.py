@@ -101,6 +101,7 @@ class KerasAdapter(Adapter):
                 variable.assign,
                 functools.partial(_value, variable),
                 used=id(variable) not in unused,
+                frozen=not variable.trainable,
             )
             for variable in layer.weights
         ]
@@ -207,6 +208,7 @@ class TorchAdapter(Adapter):
                 functools.partial(_copy, parameter),
                 functools.partial(frameworks.to_numpy, parameter),
                 True if name.rpartition(".")[0] in own or name.endswith("_proj_weight") else None,
+                frozen=not parameter.requires_grad,
             )
             for name, parameter in layer.named_parameters()
         ]
@@ -230,11 +232,8 @@ class TorchAdapter(Adapter):
         """Return lines that make a module with these weights."""
         items = [f"{slot.variable.path!r}: torch.tensor({array})" for slot, array in zip(slots, weights, strict=True)]
         arrays = ",\n    ".join(items)
-        return [
-            f"layer = {made}.to(torch.{dtype}).eval()",
-            f"{call}  # makes the weights of lazy modules",
-            f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)",
-        ]
+        loaded = [f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)"] if items else []
+        return [f"layer = {made}.to(torch.{dtype}).eval()", f"{call}  # makes the weights of lazy modules", *loaded]
 
 
 def _value(variable: Any) -> np.ndarray:

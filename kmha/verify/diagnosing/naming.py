@@ -15,7 +15,7 @@ ARGUMENTS: dict[str, str] = {
     "self": "x inputs input inp xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
     "memory": "xkv kvinput inputkv memory context kv inputskv source enc "
     "keyvalue cross encoderhiddenstates encodersequence memoryinput encx encodings",
-    "mask": "mask attentionmask attnmask msk m srcmask selfattnmask slfattnmask",
+    "mask": "mask attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
     "depth": "depth numlayers nlayers layers nlayer numblocks",
     "causal": "causal iscausal usecausalmask autoregressive",
@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, str] = {
     "numattentiongroups nlocalheads numgroups",
     "temperature": "temperature",
     "size": "keydim headsize headdim sizeperhead dk dhead dimhead qkvdim projectiondim dkey "
-    "keysize qksize headwidth headfeatures attentionheadsize qkheaddim",
+    "keysize qksize headwidth headfeatures attentionheadsize qkheaddim dimperhead",
     "value_size": "valuedim dv valuesize vosize vheaddim dvalue",
     "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "
     "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures hid "
@@ -79,7 +79,7 @@ _WIDTH = "(channels|dims?|size|features|width|count)"
 OF_MEMORY = re.compile("encoder|(^|_)enc_|memory|cross|context")
 # Patterns of names that no list has.
 PATTERNS = {
-    "inner": "(ffn?|feedforward|mlp|intermediate|inner).*(size|dim|units|width|features|hidden|channels|count)"
+    "inner": "(ffn?|feedforward|mlp|intermediate|inner).*(size|dim|units|width|features|hid(den)?|channels|count)"
     "|^(d|dim|n|num)(ffn?|feedforward|mlp)$",
     "heads": "^(n|nb|num|number)(of)?(self|cross|mha|attn|attention)*heads$",
     "dropout": "^(hidden|attention|attn|residual|resid|ffn|proj|output|embedding)*drop(out)?(rate|prob(ability)?|p)?$",
@@ -103,8 +103,10 @@ _ROLES = {
     "packed": "queryKeyValue|qkv|inproj|cattn|kqv",
     "key_value": "kv|keyvalue",
 }
-_BEFORE = "(?:to|w|b|kernel|weights?|weight|bias|linear|dense|fc|proj|self|attn|att|layer|i)*"
-_AFTER = "(?:proj(?:ection)?|proj|kernel|weights?|bias|linear|dense|layer|transform|matrix|lin|fc|net|w|b)*"
+_BEFORE = "(?:head[0-9]+|to|w|b|kernel|weights?|weight|bias|linear|dense|fc|proj|self|attn|att|layer|i)*"
+_AFTER = (
+    "(?:proj(?:ection)?|emb(?:ed(?:ding)?)?|kernel|weights?|bias|linear|dense|layer|transform|matrix|lin|fc|net|w|b)*"
+)
 _WEIGHTS = {role: re.compile(f"^{_BEFORE}(?:{names.lower()}){_AFTER}[0-9]*$") for role, names in _ROLES.items()}
 _OF = "query|key|value|output|out|qkv|q|k|v|o"
 _BIAS = re.compile(rf"^(?:b|bias|.*bias|b(?:{_OF})|(?:{_OF})b)[0-9]*$")
@@ -186,8 +188,8 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
     {'width': 'd_model', 'heads': 'num_heads'}
     >>> roles_of(["enc_input", "mask"]), roles_of(["dec_input", "enc_input"])
     ({'mask': 'mask', 'self': 'enc_input'}, {'query': 'dec_input', 'memory': 'enc_input'})
-    >>> roles_of(["x", "y"])
-    {'self': 'x', 'memory': 'y'}
+    >>> roles_of(["x", "y"]), roles_of(["src", "tgt"])
+    ({'self': 'x', 'memory': 'y'}, {'query': 'tgt', 'memory': 'src'})
     """
     names = list(names)
     by_input = "querysize" in map(plain, names)  # then the sizes of key and value are those of the inputs too
@@ -205,6 +207,8 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
         found["width"] = size
     if "memory" in found and not {"query", "key", "value", "self", "ids"} & found.keys() and all(map(argument, names)):
         found["self"] = found.pop("memory")
+    if "query" in found and plain(found.get("self", "")) in ("src", "source") and not {"memory", "key"} & found.keys():
+        found["memory"] = found.pop("self")
     other = {"x": "y", "xs": "ys"}.get(found.get("self", ""), "")
     if other in names and not {"memory", "key"} & found.keys():
         found["memory"] = other

@@ -42,11 +42,14 @@ def with_drawn_weights(candidate: Any, trial: Trial) -> Trial | None:
         for name, array in trial.weights.items()
     }
     layer, slots = candidate.make(dataclasses.replace(trial, weights=numbered))
+    variables = candidate.adapter.variables(layer)
     if any(getattr(slot, "shared", False) for slot in slots):  # one array holds the weights of several heads
+        return None
+    if any(variable.frozen for variable in variables):  # it may be a table of sines, which is not drawn
         return None
     drawn = np.concatenate([array.ravel() for array in trial.weights.values()])
     rng = np.random.default_rng(SEED)
-    for variable in candidate.adapter.variables(layer):
+    for variable in variables:
         if variable.used:
             places = np.rint(np.asarray(variable.read(), "float64")).astype(int)
             drawn[places] = rng.normal(size=variable.shape).round(2)

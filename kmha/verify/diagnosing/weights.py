@@ -54,6 +54,7 @@ class Variable:
         read: Function that returns the array.
         transposed: Whether a matrix is (out, in), as in torch's `Linear`, or `None` if unknown.
         used: Whether the layer's call made the array.
+        frozen: Whether training leaves the array as it is.
     """
 
     path: str
@@ -62,6 +63,7 @@ class Variable:
     read: Callable[[], np.ndarray]
     transposed: bool | None = False
     used: bool = True
+    frozen: bool = False
 
     def oriented_like(self, other: tuple[int, ...]) -> "Variable":
         """Return the variable with `transposed` found from its shape in a layer with more input features."""
@@ -199,9 +201,9 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], groupe
 
 
 EXTRAS = re.compile(
-    r"norm|(^|[._])ln(?![a-z])|gamma|beta|null|scale|bias_[kv]$|mem_[kv]$|rel_|relative|pos_|alpha|temp|table"
+    r"norm|(^|[._])ln(?![a-z])|gamma|beta|null|scale|bias_[kv]$|mem_[kv]$|rel_|relative|pos_(?!ff)|alpha|temp|table"
 )
-NEUTRAL = re.compile(r"rel_|relative|pos_|table")  # weights that change nothing if they are zero
+NEUTRAL = re.compile(r"rel_|relative|pos_(?!ff)|table")  # weights that change nothing if they are zero
 
 
 def without_extras(variables: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
@@ -274,12 +276,20 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
         yield roles
 
 
+_HEAD = re.compile(r"(?<=[/._])\d+(?=[/.])|(?<=head_)\d+(?=_)", re.IGNORECASE)  # such as heads.2.weight, Head_2_keys
+
+
 def head_of(path: str, variables: Sequence[Variable]) -> int | None:
     """Return the index of a variable's head, or `None` unless there is a list with a variable for each head."""
-    numbers = re.findall(r"[/._](\d+)(?=[/.])", path)
-    pattern = re.sub(r"([/._])\d+(?=[/.])", r"\1#", path)
-    alike = [other for other in variables if re.sub(r"([/._])\d+(?=[/.])", r"\1#", other.path) == pattern]
+    numbers, pattern = _HEAD.findall(path), _HEAD.sub("#", path)
+    alike = [other for other in variables if _HEAD.sub("#", other.path) == pattern]
     return int(numbers[-1]) if numbers and len(alike) > 1 else None
+
+
+def listed_heads(variables: Sequence[Variable]) -> int | None:
+    """Return the number of heads if there is a list with a variable for each head, or else `None`."""
+    listed = {head for variable in variables if (head := head_of(variable.path, variables)) is not None}
+    return max(listed) + 1 if listed else None
 
 
 def _fitted(
@@ -464,8 +474,7 @@ def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
     numbers = {value for value in vars(layer).values() if isinstance(value, int) and not isinstance(value, bool)}
     if any(number > 1 and number not in sizes and size % number == 0 for number in numbers for size in sizes):
         return []
-    listed = {head for variable in variables if (head := head_of(variable.path, variables)) is not None}
-    return [max(listed) + 1] if listed else [1]
+    return [listed_heads(variables) or 1]
 
 
 def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict[str, int]]:

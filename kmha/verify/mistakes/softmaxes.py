@@ -65,6 +65,13 @@ def _normalised(powers: np.ndarray) -> np.ndarray:
     return powers / np.where(total == 0, 1.0, total)
 
 
+def _vanishing(state: State) -> np.ndarray:
+    """Return exp of the logits minus the largest of visible and hidden ones, in the candidate's dtype."""
+    scaled = state["scaled"]
+    powers = np.exp((scaled - scaled.max(axis=-1, keepdims=True)).astype(state["trial"].dtype))
+    return np.where(state["allowed"], powers, 0).astype("float64")
+
+
 def _sigmoid(logits: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-logits))
 
@@ -228,6 +235,20 @@ for _name, _says, _source, _change in (
         "Keep the last axis.",
         PAPER,
         lambda state, right: _without_keepdims(state["masked"], state["masked"].max(-1)),
+    ),
+    (
+        "largest-of-hidden",
+        "You subtracted the largest logit of a row, be it hidden or not, so where a hidden key has it, the visible "
+        "keys' exponentials can vanish, and the scores are zeros. Hide logits first.",
+        "funkeras 0.9.0, ScaledDotProductAttention",
+        lambda state, right: _normalised(_vanishing(state)),
+    ),
+    (
+        "largest-of-hidden-nan",
+        "You subtracted the largest logit of a row, be it hidden or not, so where a hidden key has it, the visible "
+        "keys' exponentials can vanish, and the scores are NaN. Hide logits first.",
+        PAPER,
+        lambda state, right: _vanishing(state) / _vanishing(state).sum(axis=-1, keepdims=True),
     ),
     (
         "largest-of-all",

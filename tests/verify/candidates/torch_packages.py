@@ -231,3 +231,63 @@ class RefersToOthers(HeadsInAList):
     def __init__(self, n_embd, num_heads):
         super().__init__(n_embd, num_heads)
         self.both, self.owner = [self.heads, self.proj], [nn.Linear(3, 5)]
+
+
+class HeadOfPadding(nn.Module):
+    """One head, whose mask (B, S) hides padding."""
+
+    def __init__(self, width, size, wrong=""):
+        super().__init__()
+        self.query_embedding, self.key_embedding, self.value_embedding = (nn.Linear(width, size) for _ in range(3))
+        self.wrong = wrong
+
+    def forward(self, x, mask=None):
+        bias = 0.0 if mask is None else hiding(mask.unsqueeze(1))[:, None]
+        q, k, v = self.query_embedding(x), self.key_embedding(x), self.value_embedding(x)
+        return attend(q, k, v, 1, bias, self.wrong)
+
+
+class HeadsOfPadding(nn.Module):
+    """A list of heads. Nothing states their number."""
+
+    def __init__(self, width, count, wrong=""):
+        super().__init__()
+        self.attention_heads = nn.ModuleList(HeadOfPadding(width, width // count, wrong) for _ in range(count))
+        self.output_projection = nn.Linear(width, width)
+
+    def forward(self, x, mask=None):
+        return self.output_projection(torch.cat([head(x, mask) for head in self.attention_heads], -1))
+
+
+class BlockOfPadding(nn.Module):
+    """A post-norm block of heads in a list, whose mask is for padding alone."""
+
+    def __init__(self, width, heads, wrong=""):
+        super().__init__()
+        self.attention, self.norm1, self.norm2 = (
+            HeadsOfPadding(width, heads, wrong),
+            nn.LayerNorm(width),
+            nn.LayerNorm(width),
+        )
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.attention(x, mask))
+        return self.norm2(x + self.mlp(x))
+
+
+def block_of_padding(wrong=""):
+    return BlockOfPadding(12, 3, wrong)
+
+
+class SourceAndTarget(nn.Module):
+    """The target attends to the source, which comes first."""
+
+    def __init__(self, hidden_size, num_heads, wrong=""):
+        super().__init__()
+        self.heads, self.wrong = num_heads, wrong
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(hidden_size, hidden_size) for _ in range(4))
+
+    def forward(self, src, tgt, mask=None):
+        q, k, v = self.q_proj(tgt), self.k_proj(src), self.v_proj(src)
+        return self.out_proj(attend(q, k, v, self.heads, hiding(mask), self.wrong))

@@ -83,3 +83,56 @@ def test_one_mistake_with_the_sequence_first_comes_before_two_with_the_batch_fir
     found = diagnose(Embeddings)
     assert found.ids == ("embedding-divided",)
     assert found.convention.entry == TIME
+
+
+class _Positions:
+    """Makes torch modules that look up positions."""
+
+    @staticmethod
+    def table(rows, width, doubled=False):
+        torch = pytest.importorskip("torch")
+        exponents = np.arange(width) * 2 if doubled else np.arange(width) // 2 * 2
+        angles = np.arange(rows)[:, None] / 10000 ** (exponents / width)
+        return torch.tensor(np.where(np.arange(width) % 2 == 0, np.sin(angles), np.cos(angles)))
+
+    @classmethod
+    def embedding(cls, table, freeze):
+        torch = pytest.importorskip("torch")
+
+        class PositionalEmbedding(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.embeddings = torch.nn.Embedding.from_pretrained(table, freeze=freeze)
+
+            def forward(self, ids):
+                return self.embeddings(torch.arange(ids.shape[-1]))[None]
+
+        return PositionalEmbedding()
+
+
+def test_a_frozen_table_of_sines_is_not_taken_for_trained_positions():
+    """With a table of its own, a frozen table would be replaced by the one of the trial, and always be right."""
+    assert diagnose(_Positions.embedding(_Positions.table(64, 12), freeze=True)).right
+    wrong = _Positions.table(64, 12, doubled=True)
+    found = diagnose(_Positions.embedding(wrong, freeze=True))
+    assert found.ids == ("positions-exponent-doubled-per-feature",)
+    assert "load_state_dict" not in found.short_code()
+    assert diagnose(_Positions.embedding(wrong, freeze=False)).right  # training may change it
+
+
+def test_a_table_that_fits_one_length_alone():
+    torch = pytest.importorskip("torch")
+
+    class PositionEmbedding(torch.nn.Module):
+        """Positions of the patches of an image and of its class."""
+
+        def __init__(self, patches, width, twice=False):
+            super().__init__()
+            self.pos_embedding = torch.nn.Parameter(torch.randn(1, patches + 1, width))
+            self.twice = twice
+
+        def forward(self, x):
+            return x + self.pos_embedding * (2 if self.twice else 1)
+
+    assert diagnose(PositionEmbedding(64, 12)).right
+    assert not diagnose(PositionEmbedding(64, 12, twice=True)).right

@@ -21,6 +21,8 @@ def _parameter(annotation):
         ("layer_idx", inspect.Parameter.empty, "0", True),
         ("q_proj", inspect.Parameter.empty, guessing.PROJECTION, True),
         ("past_key_values", inspect.Parameter.empty, "None", True),
+        ("forward_expansion", inspect.Parameter.empty, "2", True),
+        ("mlp_ratio", float, "2", True),
         ("colour", bool, "False", False),
         ("colour", int | None, "None", False),
     ],

@@ -72,3 +72,20 @@ def test_no_guessed_size_makes_a_kernel_empty(candidate, wrong, ids):
 def test_modules_in_a_plain_list(candidate, name, arguments, ids):
     found = diagnose(candidate("torch_packages", name), arguments=arguments)
     assert (found.ids, found.errors) == (ids, {})
+
+
+@pytest.mark.parametrize(("wrong", "ids"), [("", ()), ("not scaled", ("scale-missing",))])
+def test_a_mask_for_padding_alone_in_a_block_of_heads_in_a_list(candidate, wrong, ids):
+    """No causal mask has a form that such a mask may have, and the length of the list is the number of heads."""
+    found = diagnose(candidate("torch_packages", "block_of_padding")(wrong))
+    assert (found.ids, found.right) == (ids, not ids)
+    if found.right:
+        assert not any(result.trial.causal for result in found.results)
+        assert any(result.trial.masked for result in found.results)
+
+
+@pytest.mark.parametrize(("wrong", "ids"), [("", ()), ("not scaled", ("scale-missing",))])
+def test_beside_a_target_the_source_is_the_memory(candidate, wrong, ids):
+    found = diagnose(candidate("torch_packages", "SourceAndTarget"), arguments={"wrong": wrong})
+    assert (found.ids, found.right) == (ids, not ids)
+    assert any(result.trial.key is not result.trial.query for result in found.results)

@@ -19,10 +19,13 @@ from kmha.verify.diagnosing.weights import (
     form_shape,
     forms_of,
     from_form,
+    head_of,
+    listed_heads,
     number_of_heads,
     read_weights,
     to_form,
     weights_of_layer,
+    without_extras,
     write_weights,
 )
 
@@ -238,6 +241,19 @@ def test_errors_teach(layer, shapes, message):
 )
 def test_the_number_of_heads_of_a_layer(attributes, heads):
     assert number_of_heads(types.SimpleNamespace(**attributes), {}) == heads
+
+
+@pytest.mark.parametrize("path", ["heads.{}.query.weight", "Head_{}_query.kernel", "attention.head_{}_query.kernel"])
+def test_the_heads_of_a_list(path):
+    variables = _variables(**{path.format(number): (7, 5) for number in range(3)}, **{"output.kernel": (15, 11)})
+    assert [head_of(each.path, variables) for each in variables] == [0, 1, 2, None]
+    assert listed_heads(variables) == 3
+    assert listed_heads(_variables(w_1=(3, 5), w_2=(5, 3))) is None
+
+
+def test_the_weights_of_a_feed_forward_network_are_no_table_of_positions():
+    variables = _variables(**{"pos_ffn.w_1.weight": (20, 12), "pos_table.weight": (64, 12), "pos_emb": (64, 12)})
+    assert [each.path for each in without_extras(variables)[0]] == ["pos_ffn.w_1.weight"]
 
 
 FORM_SIZES = {"H": 2, "I": 7, "O": 5, "E": 11}
