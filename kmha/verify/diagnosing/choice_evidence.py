@@ -50,6 +50,7 @@ def likely_combinations(
     """
     found = activations(layer, parts, trial.more.get("activation", "relu"))
     found |= GELUS if found & GELUS else set()  # a layer may ask its function for the approximation, or may not
+    found = {name for name in found if not name or f"activation-{name}" in CHOICES}  # tanh is a mistake, not a choice
     ids = {f"activation-{name}" for name in found if name}
     code = code_of(layer, parts)
     excluded = {id for id, pattern in NEEDED.items() if not re.search(pattern, code)} if code else set()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import ImpossibleError, Trial
-from kmha.verify.choices import combinations
+from kmha.verify.choices import CHOICES, combinations
 from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.calling import possible_masks
 from kmha.verify.diagnosing.candidate import Candidate
@@ -157,9 +157,10 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
     plain = [trial for trial in _usual(drawn) if _is_plain(trial)][:3]
     start = candidate.convention
     options = [
-        dataclasses.replace(start, weights=weights, dtype=dtype, causal=each)
+        dataclasses.replace(start, weights=weights, dtype=dtype, causal=each, choices=choices)
         for dtype in ("float64", "float32")
         for each in candidate.causal_options()
+        for choices in ((), ("causal-bottom-right",))[: 1 + (each and candidate.accepts.cross)]
         for weights in candidate.weight_conventions()
     ]
     memory: Memory = {}
@@ -240,7 +241,8 @@ def _explained_choices(
 ) -> tuple[str, ...] | None:
     """Return the likely design choices with which one known mistake explains the answers, or `None`.
 
-    All choices of an embedding are tried. Of a block's, those nearest to the answers are, or the `further` ones.
+    All choices of an embedding are tried. Of a block's, those nearest to the answers are, or `further` ones, the
+    likeliest first: many choices that the block does not make can come nearer to wrong answers than the right ones.
     """
     likely = candidate.likely_choices(answered[0].trial)
     near = sorted(likely, key=lambda ids: matching.judge(with_choices(answered[:1], ids)).distance)
@@ -248,9 +250,11 @@ def _explained_choices(
     for ids in near:
         different.setdefault(_reference(answered, ids), ids)
     tried, count = [*different.values()], len(different) if candidate.chain == "embedding" else LIKELY
-    for ids in tried[count:MOST] if further else dict.fromkeys([*tried[:count], likely[0]]):
+    rest = [ids for ids in likely if ids in tried[count:]][: MOST - count]
+    for ids in rest if further else dict.fromkeys([*tried[:count], likely[0]]):
         if matching.singles(with_choices(answered, ids), candidate.chain):
-            return ids
+            shorter = tuple(id for id in ids if CHOICES[id].group != "activation")  # the mistake may be another one
+            return shorter if matching.singles(with_choices(answered, shorter), candidate.chain) else ids
     return None
 
 

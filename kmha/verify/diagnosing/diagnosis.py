@@ -375,7 +375,7 @@ def _judge(found: dict[str, Any], tell: Callable[[str], None]) -> Diagnosis:
         return Diagnosis(verdict=RIGHT, matches=(right,), **found)
     tell("comparing with every known mistake")
     fitting, found["nearest"] = matching.ranked(answered, candidate.chain)
-    fitting = _plausible(fitting, sizes, answered)
+    fitting = matching.raising_first(_plausible(fitting, sizes, answered), found["results"])
     findings = [] if fitting else evidence.before_pairs(candidate, answered)
     fitting = fitting or _plausible(evidence.named(findings, answered), sizes, answered)
     if not fitting and any(_is_informative(result) for result in answered):

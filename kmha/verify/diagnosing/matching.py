@@ -352,3 +352,18 @@ def likeliest_first(fitting: Sequence[Match], results: Sequence[TrialResult]) ->
         return len(absent), sorted(map(rank, match.mistakes), reverse=True)
 
     return sorted((match for match in fitting if match.distance <= max(EXACT, FARTHER * nearest)), key=key)
+
+
+def raising_first(fitting: Sequence[Match], results: Sequence[TrialResult]) -> list[Match]:
+    """Return explanations that fit equally well, those that raise an error in the candidate's raising calls first."""
+    raised = [result.trial for result in results if result.answer.error]
+    return sorted(fitting, key=lambda match: sum(_is_possible(trial, match.mistakes) for trial in raised))
+
+
+def _is_possible(trial: Trial, mistakes: Changes) -> bool:
+    """Return whether code with these mistakes can run with the trial's sizes."""
+    try:
+        run(trial, [mistake.changes for mistake in mistakes])
+    except ImpossibleError:
+        return False
+    return True

@@ -12,13 +12,17 @@ PAPER = "Vaswani et al. 2017, section 3.2.3"
 
 
 def _mask(of: Any) -> Change:
-    """Return a change that uses `of(T, S)` as the causal mask."""
+    """Return a change that uses `of(T, S)` as the causal mask, or its lower right part if it is aligned there."""
 
     def change(state: State, right: Step) -> Any:
         trial = state["trial"]
         if not trial.causal:
             return right(state)
-        return allowed_without(state, "causal") & of(trial.query.shape[-2], trial.key.shape[-2])
+        rows, columns = trial.query.shape[-2], trial.key.shape[-2]
+        if trial.more.get("corner") != "bottom right":
+            return allowed_without(state, "causal") & of(rows, columns)
+        longer = max(rows, columns)
+        return allowed_without(state, "causal") & of(longer, longer)[-rows:, -columns:]
 
     return change
 

@@ -146,7 +146,7 @@ for _name, _says, _source, _change in (
         "of-opposite-masked",
         "You took the softmax of the negative masked logits, so only hidden keys get weights. Take it of the logits.",
         PAPER,
-        lambda state, right: softmax(-np.maximum(state["masked"], HIDDEN)),
+        lambda state, right: softmax(-np.where(np.isfinite(state["masked"]), state["masked"], HIDDEN)),
     ),
     (
         "sigmoid",

@@ -291,3 +291,20 @@ class SourceAndTarget(nn.Module):
     def forward(self, src, tgt, mask=None):
         q, k, v = self.q_proj(tgt), self.k_proj(src), self.v_proj(src)
         return self.out_proj(attend(q, k, v, self.heads, hiding(mask), self.wrong))
+
+
+class ActivatedBlock(nn.Module):
+    """A pre-norm block with an activation that is no design choice."""
+
+    def __init__(self, width, heads, activation=None):
+        super().__init__()
+        self.attention, self.norm1, self.norm2 = Attention(width, heads), nn.LayerNorm(width), nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), activation or nn.Tanh(), nn.Linear(2 * width, width))
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+def activated(activation=None):
+    return ActivatedBlock(12, 3, activation)

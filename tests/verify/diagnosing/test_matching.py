@@ -182,3 +182,17 @@ def test_the_least_number_of_float32_hides_logits():
         return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))) @ value
 
     assert diagnose(attention).ids == ("softmax-logarithm",)
+
+
+def test_of_equal_explanations_the_one_that_raises_in_the_same_calls_comes_first():
+    """Items as heads and repeated masks are the same where B = H. Only the first is impossible elsewhere."""
+    drawn = draw(5, Accepts(causal=False))
+    results = _results(
+        "mask-items-as-heads", drawn=[trial for trial in drawn if trial.name == "mask, as many items as heads"]
+    )
+    raising = [TrialResult(trial, Answer(error="RuntimeError: sizes")) for trial in drawn if trial.name == "mask"]
+    ids = [("mask-tiled",), ("mask-items-as-heads",)]
+    fitting = [matching.judge(results, [BANK[id] for id in each]) for each in ids]
+    assert [match.trials for match in fitting] == [1, 1]
+    assert [match.ids for match in matching.raising_first(fitting, results)] == ids
+    assert [match.ids for match in matching.raising_first(fitting, [*results, *raising])] == ids[::-1]

@@ -1,5 +1,6 @@
 """Arguments that packages give meanings of their own: a right layer of each, and with a mistake."""
 
+import numpy as np
 import pytest
 
 from kmha.verify import diagnose
@@ -89,3 +90,25 @@ def test_beside_a_target_the_source_is_the_memory(candidate, wrong, ids):
     found = diagnose(candidate("torch_packages", "SourceAndTarget"), arguments={"wrong": wrong})
     assert (found.ids, found.right) == (ids, not ids)
     assert any(result.trial.key is not result.trial.query for result in found.results)
+
+
+@pytest.mark.parametrize(("activation", "ids"), [("Tanh", "tanh"), ("GELU", None)])
+def test_an_activation_that_is_no_choice_hides_no_other_choice(candidate, activation, ids):
+    torch = pytest.importorskip("torch")
+    found = diagnose(candidate("torch_packages", "activated")(getattr(torch.nn, activation)()))
+    assert found.ids == ((f"feed-forward-activation-{ids}",) if ids else ())
+    assert found.convention.choices == (("pre-norm",) if ids else ("pre-norm", "activation-gelu"))
+
+
+@pytest.mark.parametrize(("ahead", "ids"), [(0, ()), (1, ("causal-one-ahead",))])
+def test_a_mistake_in_a_causal_mask_that_is_always_aligned_at_the_bottom_right(ahead, ids):
+    def causal_attention(q, k, v):
+        logits = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+        rows, columns = logits.shape[-2:]
+        logits = np.where(np.tri(rows, columns, columns - rows + ahead, dtype=bool), logits, -1e30)
+        powers = np.exp(logits - logits.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True) @ v
+
+    found = diagnose(causal_attention)
+    assert (found.ids, found.right) == (ids, not ids)
+    assert found.convention.choices == ("causal-bottom-right",)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from kmha.verify.mistakes import causal
+from kmha.verify.chains.attention import Trial, run
+from kmha.verify.mistakes import BANK, causal
 
 # Whether t may attend to s.
 MAY = {
@@ -50,3 +51,13 @@ def test_where_no_causal_mask_is_asked_for(make_plain, ids_in):
 
 def test_all(ids_in):
     assert ids_in(causal) == {*MAY, "causal-always", "causal-zeroes-logits", "causal-after-softmax"}
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (5, 3)])
+def test_a_mask_that_is_aligned_at_the_bottom_right(rows, columns):
+    """The diagonal of the mask is then that of the last query and the last key."""
+    rng = np.random.default_rng(0)
+    query, key = rng.normal(size=(2, 2, rows, 4)), rng.normal(size=(2, 2, columns, 4))
+    trial = Trial("causal", query, key, key, causal=True, more={"corner": "bottom right"})
+    allowed = np.tri(rows, columns, columns - rows + 1, dtype=bool)
+    np.testing.assert_array_equal(run(trial, [BANK["causal-one-ahead"].changes])["allowed"][0, 0], allowed)

@@ -67,7 +67,8 @@ def reshaped(source: Source) -> Iterator[Edit]:
     """Split the heads with a reshape alone: `x.view(B, T, H, O).transpose(1, 2)` becomes `x.view(B, H, T, O)`."""
     for call, inner, sizes in _splits(source):
         order = [sizes[0], sizes[2], sizes[1], sizes[3]]
-        yield Edit(call, _reshape(source, inner, order), _reshaped_ids(source, call))
+        ids = ("merge-not-transposed",) if _is_reshaped_again(source, call) else _reshaped_ids(source, call)
+        yield Edit(call, _reshape(source, inner, order), ids)
     for call, _, text in _patterns(source):
         left, _, right = text.partition("->")
         found = re.match(r"^\s*(\w+) (\w+) \((\w+) (\w+)\)\s*$", left)
@@ -77,6 +78,12 @@ def reshaped(source: Source) -> Iterator[Edit]:
                 array = source.part(call.args[0])
                 new = f"{array}.reshape({array}.shape[0], {heads}, {array}.shape[1], -1)"
                 yield Edit(call, new, _reshaped_ids(source, call))
+
+
+def _is_reshaped_again(source: Source, call: ast.Call) -> bool:
+    """Return whether a method of the result reshapes it at once, as where heads that are a part of B are merged."""
+    attribute = source.parents.get(call)
+    return isinstance(attribute, ast.Attribute) and attribute.attr in ("reshape", "view", "flatten")
 
 
 def _reshape(source: Source, call: ast.Call, sizes: list[str]) -> str:
@@ -189,5 +196,6 @@ def averaged(source: Source) -> Iterator[Edit]:
         if len(names) == 4 and "torch" in source.text:
             yield Edit(call.args[0], f"{text}.mean(1, keepdim=True).expand_as({text})")
     for _, _, array in _merges(source):
-        if "torch" in source.text:
+        is_split = called(array) in ("reshape", "view", "unflatten")  # its heads are not axis 1 yet
+        if "torch" in source.text and not is_split:
             yield Edit(array, f"{source.part(array)}.mean(1, keepdim=True).expand_as({source.code(array)})")

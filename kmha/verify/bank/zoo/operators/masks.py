@@ -144,11 +144,12 @@ def _opposite(source: Source, mask: ast.expr) -> str:
 
 
 FILLED: dict[str, tuple[str, ...]] = {
-    "1e-9": ("mask-zeroes-logits",),
+    # Without a bias, a key of zeros has logits of zero too.
+    "1e-9": ("mask-zeroes-logits", "causal-zeroes-logits", "padding-zeroes-key"),
     "-10.0": ("mask-fills-10",),
     "-100.0": ("mask-fills-100",),
     "-10000.0": ("mask-fills-10000",),
-    "1e9": ("mask-fills-large",),
+    "1e9": ("mask-fills-large", "mask-adds-large"),  # what is filled in may be added to the logits later
 }
 
 

@@ -124,9 +124,9 @@ operators(
 )
 
 
-@operator("mix-key", "mix-key", "value-ignored")
+@operator("mix-key", "mix-key", "value-ignored", "kernels-key-for-value")
 def mix_key(source: Source) -> Iterator[Edit]:
-    """Mix the keys."""
+    """Mix the keys. If key and value come from one input, this is the same as the key's kernel for the value."""
     keys = {source.home(node): variable(found["key"]) for node, found in logits(source)}
     for node, _, array in mixes(source):
         old, new = variable(array), keys.get(source.home(node))

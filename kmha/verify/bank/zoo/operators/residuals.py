@@ -40,9 +40,14 @@ def first_sublayers(source: Source, texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _before(source: Source, statement: ast.stmt, node: ast.AST) -> Iterator[str]:
-    """Yield the text of an expression, of its statement, and of the statements before it in its block."""
+    """Yield the text of an expression, of its statement, and of the statements before it in its block.
+
+    A sum that is the input of a sublayer is the residual connection of the sublayer before it.
+    """
     yield source.code(node)
-    yield source.code(statement)
+    call = source.around(node, ast.Call)
+    if call is None or call not in ast.walk(statement) or not _sublayers_of(source, set(words(called(call)))):
+        yield source.code(statement)
     for _, block in ast.iter_fields(source.parents[statement]):
         if isinstance(block, list) and statement in block:
             for other in reversed(block[: block.index(statement)]):
@@ -107,7 +112,7 @@ def _is_residual(source: Source, node: ast.AST, part: ast.expr) -> bool:
     if RESIDUALS & set(words(part.id)):
         return True
     if isinstance(node, ast.AugAssign):
-        return part is node.target
+        return part is node.target and not RESIDUALS & set(words(name_of(node.value)))
     other = node.right if part is node.left else node.left  # type: ignore[attr-defined]
     if isinstance(other, ast.Name) and {"output", "out"} & {*words(part.id), *words(other.id)}:
         return not {"output", "out"} & set(words(part.id))
@@ -122,7 +127,7 @@ def _resummed(source: Source, change: tuple[str, str]) -> Iterator[Edit]:
     form, mistake = change
     for node, residual, output in sums(source):
         text = form.format(x=source.code(residual), f=source.part(output))
-        text = f"{source.code(residual)} = {text}" if isinstance(node, ast.AugAssign) else f"({text})"
+        text = f"{source.code(node.target)} = {text}" if isinstance(node, ast.AugAssign) else f"({text})"
         yield Edit(node, text, ids(source, node, mistake))
 
 
@@ -143,7 +148,9 @@ def unused(source: Source) -> Iterator[Edit]:
     for node, residual, _ in sums(source):
         found = ids(source, node, "residual-unused")
         skipped = ("decoder-cross-attention-skipped",) if "residual-unused-cross" in found else ()
-        text = "pass" if isinstance(node, ast.AugAssign) else f"({source.code(residual)})"
+        text = f"({source.code(residual)})"
+        if isinstance(node, ast.AugAssign):
+            text = "pass" if residual is node.target else f"{source.code(node.target)} = {text}"
         yield Edit(node, text, (*found, *skipped))
 
 

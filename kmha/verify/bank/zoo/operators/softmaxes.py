@@ -72,9 +72,14 @@ operators(
 def dropped(source: Source) -> Iterator[Edit]:
     """Mix the values with the logits."""
     for call, logits in softmaxes(source):
-        masked = (*call.args[1:], *(each.value for each in call.keywords if "mask" in str(each.arg)))
-        ids = ("softmax-missing", "mask-missing") if any("mask" in source.code(each) for each in masked) else ()
+        ids = ("softmax-missing", "mask-missing") if _is_masked(source, call) else ()
         yield Edit(call, f"({source.code(logits)})", ids)
+
+
+def _is_masked(source: Source, call: ast.Call) -> bool:
+    """Return whether a softmax gets the mask too, so that what replaces the softmax does not apply it."""
+    others = (*call.args[1:], *(each.value for each in call.keywords if "mask" in str(each.arg)))
+    return any("mask" in source.code(each) for each in others)
 
 
 @operator("softmax-twice", "softmax-twice", "softmax-twice-unmasked")
@@ -103,7 +108,8 @@ def logarithm(source: Source) -> Iterator[Edit]:
 def sigmoid(source: Source) -> Iterator[Edit]:
     """Use a sigmoid."""
     for call, logits in softmaxes(source):
-        yield Edit(call, f"(1 / (1 + 2.718281828459045 ** -({source.code(logits)})))")
+        ids = ("softmax-sigmoid", "mask-missing") if _is_masked(source, call) else ()
+        yield Edit(call, f"(1 / (1 + 2.718281828459045 ** -({source.code(logits)})))", ids)
 
 
 @operator("softmax-over-flattened", "softmax-over-flattened")

@@ -377,6 +377,7 @@ def test_a_fill_that_does_not_matter_is_not_changed():
 def test_a_softmax_that_is_left_out_with_its_mask():
     text = "class EncoderLayer:\n    def call(self, q, k, v, mask):\n        return self.softmax(q @ k, mask) @ v\n"
     assert ids_of("softmax-dropped", text) == [("softmax-missing", "mask-missing")]
+    assert ids_of("softmax-sigmoid", text) == [("softmax-sigmoid", "mask-missing")]
 
 
 def test_a_scaled_query_used_twice_is_scaled_twice():
@@ -457,3 +458,39 @@ class Attention:
         return torch.softmax(q @ k, dim={axis})
 """
     assert len([*OPERATORS["softmax-over-flattened"].edits(Source(text, ["Attention"], "attention"))]) == count
+
+
+def test_heads_that_are_merged_are_not_split():
+    text = "def attend(out):\n    return out.reshape(b, h, -1, e).transpose(1, 2).reshape(b, -1, d)\n"
+    assert ids_of("heads-reshaped", text) == [("merge-not-transposed",)]
+    split = "import torch\ndef attend(x):\n    return x.reshape(b, n, h, d).transpose(1, 2).reshape(b * h, n, d)\n"
+    assert not ids_of("heads-averaged", split)
+
+
+def test_a_sum_that_a_sublayer_gets_belongs_to_the_sublayer_before_it():
+    text = """
+class DecoderLayer:
+    def forward(self, x, memory):
+        mid = self.context_attn(memory, x)
+        return self.feed_forward(self.drop(mid) + x)
+"""
+    edits = OPERATORS["residual-doubled"].edits(Source(text, ["DecoderLayer"], "decoder"))
+    assert [edit.ids for edit in edits] == [("residual-doubled-cross",)]
+
+
+def test_a_residual_that_is_added_in_place():
+    text = """
+class Residual:
+    def forward(self, x):
+        res = x
+        x = self.fn(x)
+        x += res
+        return x
+"""
+
+    def edited(operator):
+        (edit,) = OPERATORS[operator].edits(Source(text, ["Residual"], "encoder"))
+        return edit.text
+
+    assert edited("residual-sublayer-doubled") == "x = res + 2.0 * x"
+    assert edited("residual-unused") == "x = (res)"
