@@ -22,13 +22,20 @@ _NAME = re.compile(r"[\w.-]+")
 def paths(uses: Sequence[str]) -> list[str]:
     """Return the files and folders that a task may read if it uses these libraries.
 
-    This is the standard library, the distributions of the libraries with all that they require, and what is imported
-    already. The package that contains this module is never readable.
+    This is the standard library, and the distributions of the libraries with all that they require. Other packages are
+    not readable, even if the libraries import them where they are installed, as TensorFlow does with JAX. The package
+    that contains this module is never readable.
     """
-    imported = {path for name, module in list(sys.modules.items()) if "." not in name for path in _of_module(module)}
     found = _own_entries(folder for folder in _python_folders() if os.path.isdir(folder))
-    found += [path for path in {*imported, *_required(uses)} if Path(path).name.partition("-")[0] != _OWN]
+    required = _required([*uses, *_backend(uses)])
+    found += [path for path in required if Path(path).name.partition("-")[0] != _OWN]
     return sorted({os.path.realpath(path) for path in found if os.path.exists(path)})
+
+
+def _backend(uses: Sequence[str]) -> list[str]:
+    """Return the library that Keras computes with, if it is used."""
+    keras = sys.modules.get("keras")
+    return [keras.config.backend()] if "keras" in uses and keras is not None else []
 
 
 def forget_own_package() -> None:
@@ -79,16 +86,21 @@ def _of_module(module: object) -> Iterator[str]:
 
 
 def _required(uses: Iterable[str]) -> Iterator[str]:
-    """Yield the files and folders of some distributions, and of those that they require."""
+    """Yield the files and folders of some distributions, and of those that they require.
+
+    A library may come from a distribution of another name, such as `tensorflow-cpu`.
+    """
     pending, seen = list(uses), set()
     while pending:
         name = re.sub(r"[-_.]+", "-", pending.pop()).lower()
         if name in seen:
             continue
         seen.add(name)
+        yield from _of_module(sys.modules.get(name.replace("-", "_")))
         try:
             found = metadata.distribution(name)
-        except metadata.PackageNotFoundError:  # it may have another name; what it has imported is readable
+        except metadata.PackageNotFoundError:
+            pending += metadata.packages_distributions().get(name, ()) if name in uses else ()
             continue
         pending += [match[0] for text in found.requires or () if "extra" not in text and (match := _NAME.match(text))]
         lines = (found.read_text("RECORD") or found.read_text("top_level.txt") or "").splitlines()

@@ -1,3 +1,4 @@
+import importlib
 import json
 import shutil
 import subprocess
@@ -14,13 +15,30 @@ from kmha.sandbox.sandbox import Call
 needs_limits = pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
 
 
-def test_what_a_task_may_read(tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "click", raising=False)  # what is imported already is readable
+def test_what_a_task_may_read(tmp_path):
+    importlib.import_module("click")  # libraries import others where these are installed, as TensorFlow does with JAX
     found = readable.paths(["numpy"])
     assert str(Path(numpy.__file__).parent) in found
     assert sys.prefix not in found
     assert not any(Path(path).name in ("site-packages", "dist-packages", "kmha", "click") for path in found)
     assert not any(str(tmp_path).startswith(path) for path in found)
+
+
+def test_keras_needs_its_backend():
+    keras = pytest.importorskip("keras")
+    names = {Path(path).name for path in readable.paths(["keras"])}
+    assert {"keras", keras.config.backend(), "h5py", "optree"} <= names
+
+
+def test_a_library_from_a_distribution_of_another_name(monkeypatch):
+    def distribution(name, known=importlib.metadata.distribution):
+        if name == "numpy":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return known("numpy" if name == "numpy-cpu" else name)
+
+    monkeypatch.setattr(readable.metadata, "distribution", distribution)
+    monkeypatch.setattr(readable.metadata, "packages_distributions", lambda: {"numpy": ["numpy-cpu"]})
+    assert {"numpy", "numpy.libs"} <= {Path(path).name for path in readable.paths(["numpy"])}
 
 
 def test_what_a_library_requires():

@@ -87,7 +87,10 @@ def _part_missing(triples: Sequence[Triple]) -> Found:
     if not _is_list(first) or not _is_list(wanted) or len(first) != len(wanted) - 1:
         return None
     for index in range(len(wanted)):
-        if all(same(tuple(one), (*other[:index], *other[index + 1 :])) for _, one, other in triples):
+        if all(
+            _is_list(one) and _is_list(other) and same(tuple(one), (*other[:index], *other[index + 1 :]))
+            for _, one, other in triples
+        ):
             return (
                 "one-result-missing",
                 f"You return {len(first)} results instead of {len(wanted)}: result[{index}] is missing.",
@@ -123,7 +126,7 @@ def _nodes(path: str, triples: Sequence[Triple]) -> Iterator[tuple[str, list[Tri
     keys: list[Any] = []
     if isinstance(wanted, Mapping):
         keys = [key for key in wanted if all(isinstance(one, Mapping) and key in one for _, one, _ in triples)]
-    elif all(_is_list(each) and len(each) == len(triples[0][2]) for _, *both in triples for each in both):
+    elif _is_list(wanted) and all(_is_list(each) and len(each) == len(wanted) for _, *both in triples for each in both):
         keys = list(range(len(wanted)))
     for key in keys:
         if all(isinstance(other, type(wanted)) for _, _, other in triples):

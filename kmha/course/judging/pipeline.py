@@ -70,7 +70,12 @@ def _judge(runner: Runner, answer: Answer, explained: bool, tell: Callable[[str]
         return dataclasses.replace(grade, mistake=kind_of_error(grade))
     if grade.passed or not explained:
         return grade
-    return explain(grade, runner, answer, ran.results, expected, tell)
+    try:
+        return explain(grade, runner, answer, ran.results, expected, tell)
+    except (CourseError, SandboxError, StoppedError):
+        raise
+    except Exception:  # results can be anything, and the points must not depend on what can be said about them
+        return grade
 
 
 def _run(runner: Runner, answer: Answer, tell: Callable[[str], None] | None) -> TaskResult:

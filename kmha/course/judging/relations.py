@@ -316,7 +316,9 @@ def _zeros(cases: Cases) -> Found:
         return None
     wrong = [(case, _wrong(case)) for case in cases]
     if all(np.all(case.expected[each] == 0) for case, each in wrong):
-        value = next(case.received[each][0] for case, each in wrong if each.any())
+        value = next((case.received[each][0] for case, each in wrong if each.any()), None)
+        if value is None:  # equal numbers of other types
+            return None
         return "should-be-zero", f"is right except where it must be 0. There yours is {value:.4g}, for example."
     if all(np.all(case.received[each] == 0) for case, each in wrong):
         return "should-not-be-zero", "is right except at some places where yours is 0 and must not be."

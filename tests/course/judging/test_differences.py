@@ -46,5 +46,22 @@ def test_the_part_is_said():
     assert "`result['a'][1]`" in kind_of_difference([({}, {"a": [A, 2 * B]}, {"a": [A, B]})])[1]
 
 
+@pytest.mark.parametrize(
+    "triples",
+    [
+        [({}, ["8"], 8), ({}, ["9"], 9)],
+        [({}, {"a": ["8"]}, {"a": 8})],
+        [({}, (A,), (A, A)), ({}, True, (A, A))],
+        [({}, (A,), (A, A)), ({}, (A,), A)],
+        [({}, MASK, MASK.astype(float))],
+        [({}, [], ())],
+        [({}, A[:0], A), ({}, None, A), ({}, "8", A)],
+    ],
+)
+def test_results_of_unexpected_kinds_raise_no_error(triples):
+    found = kind_of_difference(triples)
+    assert found is None or len(found) == 2
+
+
 def test_calls_that_are_right_do_not_count():
     assert kind_of_difference([({}, A, A), ({}, -A, A)])[0] == "result-negative"

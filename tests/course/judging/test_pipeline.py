@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kmha.course.exercises import content
-from kmha.course.judging import rendering
+from kmha.course.judging import pipeline, rendering
 from kmha.course.judging.comparing import same
 from kmha.course.judging.marking import problem
 from kmha.course.judging.pipeline import judge
@@ -53,6 +53,18 @@ def test_a_mistake_that_is_not_known(doubling, sandbox):
     grade = _judge(doubling, sandbox, _twice("return array**2 - 5 * array"))
     assert grade.mistake is None
     assert grade.case is not None
+
+
+def test_points_do_not_depend_on_the_explanation(doubling, sandbox, monkeypatch):
+    """What a grader cannot explain is graded, as results can be anything."""
+    code = _twice("return array * 3 if array.ndim > 1 else array * 2")
+    expected = _judge(doubling, sandbox, code, explained=False)
+
+    def explain(*args):
+        raise TypeError("object of type 'int' has no len()")
+
+    monkeypatch.setattr(pipeline, "explain", explain)
+    assert _judge(doubling, sandbox, code) == expected
 
 
 def test_without_explanations(doubling, sandbox):

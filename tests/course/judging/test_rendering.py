@@ -66,6 +66,12 @@ def test_as_json():
     assert rendering.as_dict(RIGHT)["case"] is None
 
 
+def test_a_number_of_more_than_64_bits_as_json():
+    case = dataclasses.replace(WRONG.case, result=np.array([0.5, 2], np.longdouble))
+    found = rendering.as_dict(dataclasses.replace(WRONG, case=case))["case"]["result"]
+    assert json.loads(json.dumps(found)) == [0.5, 2.0]
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [
