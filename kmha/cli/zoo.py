@@ -65,7 +65,7 @@ def run(
 
 
 def _show(screen: Console, results: Sequence[Mapping[str, Any]], halves: Sequence[str | None]) -> None:
-    """Print the table of shares, and the table of operators."""
+    """Print the table of shares, and the table of operators. What was not measured is left out."""
     from kmha.verify.bank.zoo import measure
 
     entries = len({each["entry"] for each in results})
@@ -77,6 +77,8 @@ def _show(screen: Console, results: Sequence[Mapping[str, Any]], halves: Sequenc
         table.add_column("share", justify="right")
     table.add_column("target", justify="right")
     for rows in zip(*(measure.measures(results, half) for half in halves), strict=True):
+        if not any(row.of for row in rows):
+            continue
         cells = [text for row in rows for text in (f"{row.count:,} of {row.of:,}", f"{row.share:.1%}")]
         target = (
             f"{'≤' if rows[0].most else '≥'} {rows[0].target:.0%}" if rows[0].target < 1 or not rows[0].most else ""
@@ -89,7 +91,8 @@ def _show(screen: Console, results: Sequence[Mapping[str, Any]], halves: Sequenc
         table.add_column(name, justify="right")
     for operator, counts in measure.by_operator(results).items():
         table.add_row(operator, *_counts(counts))
-    screen.print(table)
+    if table.row_count:
+        screen.print(table)
 
 
 def _counts(counts: Counter[str]) -> list[str]:

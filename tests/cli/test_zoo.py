@@ -36,6 +36,11 @@ def test_the_tables_and_the_list(capsys):
     assert "100.0%" in shown
     assert "refused: p:Attention, seed 0: no query" in shown
     assert "wrong id: p/Attention: mix-key@3 (mix-key): logits-key-key" in shown
+    assert "Mutants by operator" in shown
+    zoo._show(screen, results[:1], ["tuned"])
+    shown = capsys.readouterr().out
+    assert "right entries accused" in shown
+    assert "utants" not in shown
 
 
 @pytest.mark.zoo
