@@ -238,15 +238,15 @@ for _name, _says, _source, _change in (
     ),
     (
         "largest-of-hidden",
-        "You subtracted the largest logit of a row, be it hidden or not, so where a hidden key has it, the visible "
-        "keys' exponentials can vanish, and the scores are zeros. Hide logits first.",
+        "You subtracted the largest logit of a row, which may be a hidden one. If the visible logits are far below it, "
+        "their exponentials vanish, and the scores are zeros. Hide logits before you look for the largest.",
         "funkeras 0.9.0, ScaledDotProductAttention",
         lambda state, right: _normalised(_vanishing(state)),
     ),
     (
         "largest-of-hidden-nan",
-        "You subtracted the largest logit of a row, be it hidden or not, so where a hidden key has it, the visible "
-        "keys' exponentials can vanish, and the scores are NaN. Hide logits first.",
+        "You subtracted the largest logit of a row, which may be a hidden one. If the visible logits are far below it, "
+        "their exponentials vanish, and the scores are NaN. Hide logits before you look for the largest.",
         PAPER,
         lambda state, right: _vanishing(state) / _vanishing(state).sum(axis=-1, keepdims=True),
     ),
