@@ -146,7 +146,11 @@ def causal(rows: int, columns: int, offset: int = 0) -> np.ndarray:
 def softmax(logits: np.ndarray, axis: Any = -1) -> np.ndarray:
     """Return exp(z_s) / Σ_r exp(z_r) along `axis`, or zeros where all logits are -∞."""
     largest = np.max(logits, axis=axis, keepdims=True)
-    powers = np.exp(logits - np.where(np.isfinite(largest), largest, 0.0))
+    return normalised(np.exp(logits - np.where(np.isfinite(largest), largest, 0.0)), axis)
+
+
+def normalised(powers: np.ndarray, axis: Any = -1) -> np.ndarray:
+    """Divide by the sums along `axis`. What has the sum 0 stays as it is."""
     total = np.sum(powers, axis=axis, keepdims=True)
     return powers / np.where(total == 0, 1.0, total)
 

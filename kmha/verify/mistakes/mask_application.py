@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, State, Step, allowed_without, softmax
+from kmha.verify.chains.attention import Change, State, Step, allowed_without, normalised, softmax
 from kmha.verify.mistakes.entry import register
 from kmha.verify.mistakes.mask_choice import parts_of
 
@@ -120,6 +120,14 @@ for _id, _says, _source, _change in (
         "You masked after the softmax and divided rows by their new sums, which may be 0. Mask the logits instead.",
         "abisee/pointer-generator#88",
         lambda state, right: _masked_softmax(state) / _masked_softmax(state).sum(-1, keepdims=True),
+    ),
+    (
+        "mask-after-softmax-renormalised-zeros",
+        "You masked after the softmax, or after you subtracted the largest logit of a row, and divided rows by their "
+        "new sums. Where a hidden logit is far above the visible ones, nothing is left of these, and the scores are 0. "
+        "Mask the logits instead.",
+        "funkeras 0.9.0, ScaledDotProductAttention",
+        lambda state, right: normalised(_masked_softmax(state)),
     ),
     (
         "mask-infinite-after-softmax",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import State, Step, softmax
+from kmha.verify.chains.attention import State, Step, normalised, softmax
 from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.1"
@@ -58,18 +58,6 @@ def _zeroed(state: State, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
 
 
 HIDDEN = -1e9  # number that many layers fill in instead of -inf, whose opposite would make the whole row NaN
-
-
-def _normalised(powers: np.ndarray) -> np.ndarray:
-    total = powers.sum(axis=-1, keepdims=True)
-    return powers / np.where(total == 0, 1.0, total)
-
-
-def _vanishing(state: State) -> np.ndarray:
-    """Return exp of the logits minus the largest of visible and hidden ones, in the candidate's dtype."""
-    scaled = state["scaled"]
-    powers = np.exp((scaled - scaled.max(axis=-1, keepdims=True)).astype(state["trial"].dtype))
-    return np.where(state["allowed"], powers, 0).astype("float64")
 
 
 def _sigmoid(logits: np.ndarray) -> np.ndarray:
@@ -158,7 +146,7 @@ for _name, _says, _source, _change in (
         "sigmoid-normalised",
         "You used a sigmoid and divided by the row's sum. Use a softmax.",
         "Wang-Tianwei/Decoupled-attention-network#14",
-        lambda state, right: _normalised(_zeroed(state, _sigmoid)),
+        lambda state, right: normalised(_zeroed(state, _sigmoid)),
     ),
     (
         "not-normalised",
@@ -170,7 +158,7 @@ for _name, _says, _source, _change in (
         "without-exponential",
         "You divided the logits by their row's sum without taking exponentials. Take exp of the logits first.",
         PAPER,
-        lambda state, right: _normalised(_zeroed(state, lambda logits: logits)),
+        lambda state, right: normalised(_zeroed(state, lambda logits: logits)),
     ),
     (
         "divided-by-keys",
@@ -182,7 +170,7 @@ for _name, _says, _source, _change in (
         "rectified",
         "You used relu instead of exp and divided by the row's sum. Use a softmax.",
         PAPER,
-        lambda state, right: _normalised(_zeroed(state, lambda logits: np.maximum(logits, 0.0))),
+        lambda state, right: normalised(_zeroed(state, lambda logits: np.maximum(logits, 0.0))),
     ),
     (
         "logarithm",
@@ -235,20 +223,6 @@ for _name, _says, _source, _change in (
         "Keep the last axis.",
         PAPER,
         lambda state, right: _without_keepdims(state["masked"], state["masked"].max(-1)),
-    ),
-    (
-        "largest-of-hidden",
-        "You subtracted the largest logit of a row, which may be a hidden one. If the visible logits are far below it, "
-        "their exponentials vanish, and the scores are zeros. Hide logits before you look for the largest.",
-        "funkeras 0.9.0, ScaledDotProductAttention",
-        lambda state, right: _normalised(_vanishing(state)),
-    ),
-    (
-        "largest-of-hidden-nan",
-        "You subtracted the largest logit of a row, which may be a hidden one. If the visible logits are far below it, "
-        "their exponentials vanish, and the scores are NaN. Hide logits before you look for the largest.",
-        PAPER,
-        lambda state, right: _vanishing(state) / _vanishing(state).sum(axis=-1, keepdims=True),
     ),
     (
         "largest-of-all",

@@ -147,13 +147,13 @@ def test_a_fill_that_is_added_is_not_taken_for_an_inverted_mask():
 
 def test_a_wrong_answer_to_large_numbers_is_not_explained_by_a_mistake_that_changes_nothing():
     """The limit is wide there, because adding a fill of up to 1e10 rounds the logits."""
-    result = _of(_results("softmax-largest-of-hidden"), "large numbers, mask")
+    result = _of(_results("mask-after-softmax-renormalised-zeros"), "large numbers, mask")
     assert result.wrong
     same = [BANK["merge-not-transposed"]]  # with one head, which is merged into itself
     one_head = dataclasses.replace(
         result.trial, weights={n: a[:1] for n, a in result.trial.weights.items() if a.ndim > 1}
     )
-    wrong = run(one_head, [BANK["softmax-largest-of-hidden"].changes])
+    wrong = run(one_head, [BANK["mask-after-softmax-renormalised-zeros"].changes])
     result = TrialResult(one_head, Answer(wrong["output"]))
     assert np.array_equal(run(one_head, [same[0].changes])["output"], result.right["output"])
     assert matching.distance(result, same) > result.limit

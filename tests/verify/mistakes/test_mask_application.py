@@ -204,6 +204,21 @@ def test_other_dtypes_are_right(make_plain, name):
 
 def test_all(ids_in):
     others = "mask-forbids-zeros mask-from-zero-keys mask-after-softmax mask-adds-1e9-after-softmax mask-empty-row-nan"
-    others += " mask-after-softmax-renormalised mask-infinite-after-softmax mask-drowns-logits"
+    others += " mask-after-softmax-renormalised mask-after-softmax-renormalised-zeros mask-infinite-after-softmax"
+    others += " mask-drowns-logits"
     padding = "padding-zeroes-inputs padding-zeroes-key padding-zeroes-value"
     assert ids_in(mask_application) == {*LOGITS, *others.split(), *padding.split(), *HALF}
+
+
+def test_rows_whose_largest_logit_is_hidden_vanish(make_plain):
+    p = make_plain("large numbers, mask")
+    visible = np.where(p.allowed, p.logits(), -np.inf).max(-1)
+    vanishing = (visible < p.logits().max(-1) - 750) & p.allowed.any(-1)
+    zeros, nan = (p.wrong(f"mask-after-softmax-renormalised{ending}", "scores") for ending in ("-zeros", ""))
+    assert vanishing.any()
+    assert not vanishing.all()
+    assert (zeros[vanishing] == 0).all()
+    assert np.isnan(nan[vanishing]).all()
+    near = visible > p.logits().max(-1) - 10
+    for scores in (zeros, nan):
+        np.testing.assert_allclose(scores[near], p.scores()[near])

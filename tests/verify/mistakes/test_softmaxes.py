@@ -64,8 +64,6 @@ SCORES = {
     "softmax-one-more": _one_more,
     "softmax-overflow": lambda p: p.scores(),
     "softmax-largest-of-all": lambda p: p.scores(),
-    "softmax-largest-of-hidden": lambda p: p.scores(),
-    "softmax-largest-of-hidden-nan": lambda p: p.scores(),
 }
 
 
@@ -135,20 +133,6 @@ def test_overflow_and_underflow(make_plain):
     assert too_large[0].any()
     assert not too_large[1].any()
     assert np.isnan(underflow[1]).all()
-
-
-def test_rows_whose_largest_logit_is_hidden_vanish(make_plain):
-    p = make_plain("large numbers, mask")
-    visible = np.where(p.allowed, p.logits(), -np.inf).max(-1)
-    vanishing = (visible < p.logits().max(-1) - 750) & p.allowed.any(-1)
-    zeros, nan = (p.wrong(f"softmax-largest-of-hidden{ending}", "scores") for ending in ("", "-nan"))
-    assert vanishing.any()
-    assert not vanishing.all()
-    assert (zeros[vanishing] == 0).all()
-    assert np.isnan(nan[vanishing]).all()
-    near = visible > p.logits().max(-1) - 10
-    for scores in (zeros, nan):
-        np.testing.assert_allclose(scores[near], p.scores()[near])
 
 
 def test_columns_of_nothing_are_nan(make_plain):
