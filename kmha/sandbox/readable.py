@@ -33,9 +33,9 @@ def paths(uses: Sequence[str]) -> list[str]:
 
 
 def _backend(uses: Sequence[str]) -> list[str]:
-    """Return the library that Keras computes with, if it is used."""
+    """Return the library that Keras computes with, if it is used, and the one with which it reads and writes images."""
     keras = sys.modules.get("keras")
-    return [keras.config.backend()] if "keras" in uses and keras is not None else []
+    return [keras.config.backend(), "pillow"] if "keras" in uses and keras is not None else []
 
 
 def forget_own_package() -> None:
@@ -105,4 +105,5 @@ def _required(uses: Iterable[str]) -> Iterator[str]:
         pending += [match[0] for text in found.requires or () if "extra" not in text and (match := _NAME.match(text))]
         lines = (found.read_text("RECORD") or found.read_text("top_level.txt") or "").splitlines()
         tops = {line.partition(",")[0].partition("/")[0] for line in lines}
-        yield from (str(found.locate_file(top)) for top in tops - {"..", ""})
+        # `__pycache__` contains modules of other distributions too.
+        yield from (str(found.locate_file(top)) for top in tops - {"..", "", "__pycache__"})

@@ -5,7 +5,7 @@ calls with small sizes, and the solution's results. It contains neither the solu
 answers, nor code that decides: a check with its own judge compares an answer with the solution's result, and leaves
 open whether a different result is correct too. Known mistakes are sealed (`kmha.course.judging.sealed`), and so is the
 name of the mistake in a bug hunt, so that nobody reads them by accident. Trying all names of a list, or all results of
-an exercise that has few, opens the seal, but earns no points.
+an exercise that has few, opens the seal. Without a right answer, that earns nothing; with one, the name's own points.
 
 Where an exercise asks for a few words and not for numbers, such as `letter_meanings`, its recorded results are its
 solution.

@@ -18,7 +18,15 @@ from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
 from kmha.verify.diagnosing import block_trials, naming
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
-from kmha.verify.diagnosing.block_weights import Sublayers, check_attends, owner, sublayers, unused_owners, width_of
+from kmha.verify.diagnosing.block_weights import (
+    Sublayers,
+    check_attends,
+    owner,
+    squeezed,
+    sublayers,
+    unused_owners,
+    width_of,
+)
 from kmha.verify.diagnosing.calling import EMPTY, CandidateError, guessed_arguments, to_candidate_mask, values_by_role
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.choice_evidence import ROTATION, code_of, likely_combinations
@@ -212,7 +220,9 @@ class BlockCandidate(LayerCandidate):
                 if heads := number_of_heads(each, self.given):
                     return heads
         queries = [each for each in self._variables(layer) if naming.weight(each.path)[0] == "query"]
-        if heads := listed_heads(queries):
+        heads = listed_heads(queries)
+        kernels = [sorted(squeezed(each.shape)) for each in queries if len(squeezed(each.shape)) == 2]
+        if heads and all(size * heads == width for size, width in kernels):  # a list of attentions has larger kernels
             return heads
         raise CandidateError(
             f"{self.name}: nothing states its number of heads. Give it: arguments={{'num_heads': …}}, or "

@@ -253,7 +253,8 @@ def _explained_choices(
     rest = [ids for ids in likely if ids in tried[count:]][: MOST - count]
     for ids in rest if further else dict.fromkeys([*tried[:count], likely[0]]):
         if matching.singles(with_choices(answered, ids), candidate.chain):
-            shorter = tuple(id for id in ids if CHOICES[id].group != "activation")  # the mistake may be another one
+            # The mistake may be another activation.
+            shorter = tuple(id for id in ids if id in candidate.expected or CHOICES[id].group != "activation")
             return shorter if matching.singles(with_choices(answered, shorter), candidate.chain) else ids
     return None
 

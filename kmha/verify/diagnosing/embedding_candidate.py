@@ -34,6 +34,7 @@ OTHERS = re.compile(
     r"patch|relative|alibi|block|(?<!positional_)(?<!position_)(?<!pos_)encoder|decoder|attention|time|label|feed_?forward"
 )
 LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n")
+CLOSE = 1e-4  # relative rounding of a table in float32
 WIDTH = 12  # width of an encoding that has no width of its own
 
 
@@ -44,7 +45,10 @@ class EmbeddingCandidate(LayerCandidate):
         takes_ids: Whether the input are token ids. Otherwise, it is vectors.
         rotates: Whether its name means rotary positions. It is not judged unless it turns its input by them, because
             most such layers return the cosines and sines.
+        exact_length: Number of vectors that it takes, if it takes no other number, or else 0.
     """
+
+    exact_length = 0
 
     chain = NAME
 
@@ -94,7 +98,8 @@ class EmbeddingCandidate(LayerCandidate):
         elif tables and not self.takes_ids and not self._runs(layer, drawn):
             # It may take exactly as many vectors as its table has rows, as in a vision transformer.
             exact = dataclasses.replace(drawn, rows=tables[0][0], columns=tables[0][0])
-            drawn = exact if self._runs(layer, exact) else drawn
+            if self._runs(layer, exact):
+                drawn, self.exact_length = exact, exact.rows
         return drawn
 
     def _runs(self, layer: Any, sizes: BlockSizes) -> bool:
@@ -224,11 +229,16 @@ class TableSlot(PlainSlot):
 
 
 def _is_fixed(table: Variable) -> bool:
-    """Return whether a table is frozen and contains sines and cosines, which its first row, of 0s and 1s, shows."""
+    """Return whether a table is frozen and contains sines, right or wrong ones, instead of trained positions.
+
+    In a table of sines and cosines of the same angles, all rows have one norm. Otherwise, its first column tells.
+    """
     if not table.frozen:
         return False
-    rows = np.asarray(table.read()).reshape(squeezed(table.shape))
-    return bool(np.isin(rows[0], (0, 1)).all() and (rows != rows[0]).any() and np.abs(rows).max() <= 1)
+    rows = np.asarray(table.read(), "float64").reshape(squeezed(table.shape))
+    norms, positions = (rows**2).sum(axis=-1), np.arange(len(rows))
+    turns = np.ptp(norms) <= CLOSE * norms.max() and np.ptp(rows, axis=0).any()
+    return bool(turns or any(np.allclose(rows[:, 0], np.sin(positions + first), atol=CLOSE) for first in (0, 1)))
 
 
 def _with_vectors(trial: Trial, rng: np.random.Generator) -> Trial:

@@ -175,6 +175,8 @@ def remarks(found: "Diagnosis") -> list[str]:
         epsilon = found.results[0].trial.more.get("epsilon", EPSILON) if found.results else EPSILON
         if epsilon != EPSILON:
             lines.append(f"The epsilon of its normalizations is {epsilon:g}: taken as intended.")
+        if length := getattr(found.candidate, "exact_length", 0):
+            lines.append(f"It takes exactly {length} positions: taken as intended.")
         if found.wrong_layout:
             lines.append(
                 f"This holds for inputs {found.convention.entry}. It also runs with inputs {found.wrong_layout}, and "

@@ -208,8 +208,9 @@ class Head(nn.Module):
         self.query, self.key, self.value = (nn.Linear(width, size, bias=False) for _ in range(3))
         self.wrong = wrong
 
-    def forward(self, x):
-        return attend(self.query(x), self.key(x), self.value(x), 1, wrong=self.wrong)
+    def forward(self, x, memory=None):
+        memory = x if memory is None else memory
+        return attend(self.query(x), self.key(memory), self.value(memory), 1, wrong=self.wrong)
 
 
 class HeadsInAList(nn.Module):
@@ -308,3 +309,22 @@ class ActivatedBlock(nn.Module):
 
 def activated(activation=None):
     return ActivatedBlock(12, 3, activation)
+
+
+class ListOfAttentions(nn.Module):
+    """A decoder layer with its two attentions in a list. Nothing states that they have one head."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.attentions = nn.ModuleList(Head(width, width) for _ in range(2))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
+
+    def forward(self, x, memory):
+        x = self.norms[0](x + self.attentions[0](x))
+        x = self.norms[1](x + self.attentions[1](x, memory))
+        return self.norms[2](x + self.mlp(x))
+
+
+def list_of_attentions():
+    return ListOfAttentions(12)

@@ -118,6 +118,16 @@ def test_a_frozen_table_of_sines_is_not_taken_for_trained_positions():
     assert found.ids == ("positions-exponent-doubled-per-feature",)
     assert "load_state_dict" not in found.short_code()
     assert diagnose(_Positions.embedding(wrong, freeze=False)).right  # training may change it
+    from_one = _Positions.embedding(_Positions.table(65, 12)[1:], freeze=True)
+    assert diagnose(from_one).ids == ("positions-from-one",)
+    assert not diagnose(_Positions.embedding(_Positions.table(64, 12) / 2, freeze=True)).right
+
+
+def test_frozen_positions_that_were_trained():
+    torch = pytest.importorskip("torch")
+    table = torch.rand(64, 12, dtype=torch.float64) / 2
+    table[0] = 0  # of padding
+    assert diagnose(_Positions.embedding(table, freeze=True)).right
 
 
 def test_a_table_that_fits_one_length_alone():
@@ -134,5 +144,7 @@ def test_a_table_that_fits_one_length_alone():
         def forward(self, x):
             return x + self.pos_embedding * (2 if self.twice else 1)
 
-    assert diagnose(PositionEmbedding(64, 12)).right
-    assert not diagnose(PositionEmbedding(64, 12, twice=True)).right
+    found = diagnose(PositionEmbedding(64, 12))
+    assert found.right
+    assert "It takes exactly 65 positions: taken as intended." in str(found)
+    assert diagnose(PositionEmbedding(64, 12, twice=True)).ids == ("positions-twice",)

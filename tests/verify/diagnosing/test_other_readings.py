@@ -81,6 +81,7 @@ def test_a_mask_for_padding_alone_in_a_block_of_heads_in_a_list(candidate, wrong
     found = diagnose(candidate("torch_packages", "block_of_padding")(wrong))
     assert (found.ids, found.right) == (ids, not ids)
     if found.right:
+        assert "causal masks (its mask is for padding alone" in str(found)
         assert not any(result.trial.causal for result in found.results)
         assert any(result.trial.masked for result in found.results)
 
@@ -112,3 +113,14 @@ def test_a_mistake_in_a_causal_mask_that_is_always_aligned_at_the_bottom_right(a
     found = diagnose(causal_attention)
     assert (found.ids, found.right) == (ids, not ids)
     assert found.convention.choices == ("causal-bottom-right",)
+
+
+def test_a_list_of_attentions_is_no_list_of_heads(candidate):
+    with pytest.raises(CandidateError, match="nothing states its number of heads"):
+        diagnose(candidate("torch_packages", "list_of_attentions")())
+
+
+def test_an_activation_that_must_be_made_stays(candidate):
+    found = diagnose(candidate("torch_packages", "activated")(), expect=["activation-gelu"])
+    assert found.ids == ("feed-forward-activation-tanh",)
+    assert "activation-gelu" in found.convention.choices
