@@ -26,7 +26,6 @@ FLOAT32_INSIDE = 1e-6  # limit for layers that compute a single step in float32
 FILL = -1e9  # many layers hide logits with this number instead of -inf
 HUGE = 1e20  # an answer above this number has more than FILL in it
 FEATURES_DROPPED = 0.8  # a larger share of zeros does not come from dropout
-LARGEST_LIMIT = 0.1  # no answer further away than this counts as the same
 STEPS = 10.0  # adding a fill of up to 1e10 rounds the logits to about 1e-6
 USUAL = 10.0  # the largest logit of ordinary size
 LOOSE = 1e-4  # a limit above this number hides small differences
@@ -77,7 +76,7 @@ class TrialResult:
         if self.trial.chain == "attention":
             with contextlib.suppress(ImpossibleError):  # some design choice cannot be made with these sizes
                 largest = max(1.0, float(np.abs(self.right["scaled"]).max()) / USUAL)
-        return min(max(tolerance.relative(self.answer.dtype), FLOAT32_INSIDE) * largest, LARGEST_LIMIT)
+        return min(max(tolerance.relative(self.answer.dtype), FLOAT32_INSIDE) * largest, 0.1)
 
     @functools.cached_property
     def has_nan(self) -> bool:
@@ -122,11 +121,13 @@ def _distance(result: TrialResult, mistakes: Changes) -> float:
             return _distance_without_training(result, changes)
         state = run(result.trial, changes, result.right) if changes else result.right
         far = plain = distance_from_state(result, state)
+        # A mistake that changes nothing here must explain the answer as well as the right computation does.
+        changed = relative_difference(np.asarray(state["output"]), result.right["output"]) > EXACT
         for added in (False, True) if mistakes and result.trial.masked else ():
             if far > result.limit:
                 filled = with_fill(state, result.fill, added)
                 again = plain if filled is state else distance_from_state(result, filled)
-                far = min(far, again / STEPS if added and again <= LARGEST_LIMIT else again)
+                far = min(far, again / STEPS if added and changed else again)
         return far
     except ImpossibleError:
         return float("inf")
