@@ -23,9 +23,10 @@ def describe() -> dict[str, Any]:
     >>> sorted(describe())
     ['cores', 'features', 'memory', 'processor', 'python', 'system', 'versions']
     """
+    flags = _of_processor("flags|Features").split()
     return {
         "processor": _of_processor("model name") or platform.processor() or platform.machine(),
-        "features": [name for name in FEATURES if name in _of_processor("flags|Features").split()],
+        "features": [name for name in FEATURES if name in flags],
         "cores": cores(),
         "memory": _memory("SC_PHYS_PAGES"),
         "system": platform.platform(terse=True),

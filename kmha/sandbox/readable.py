@@ -27,12 +27,12 @@ def paths(uses: Sequence[str]) -> list[str]:
     that contains this module is never readable.
     """
     found = _own_entries(folder for folder in _python_folders() if os.path.isdir(folder))
-    required = _required([*uses, *_backend(uses)])
+    required = _required([*uses, *_used_by_keras(uses)])
     found += [path for path in required if Path(path).name.partition("-")[0] != _OWN]
     return sorted({os.path.realpath(path) for path in found if os.path.exists(path)})
 
 
-def _backend(uses: Sequence[str]) -> list[str]:
+def _used_by_keras(uses: Sequence[str]) -> list[str]:
     """Return the library that Keras computes with, if it is used, and the one with which it reads and writes images."""
     keras = sys.modules.get("keras")
     return [keras.config.backend(), "pillow"] if "keras" in uses and keras is not None else []

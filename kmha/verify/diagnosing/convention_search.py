@@ -10,7 +10,7 @@ import enum
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,10 +157,9 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
     plain = [trial for trial in _usual(drawn) if _is_plain(trial)][:3]
     start = candidate.convention
     options = [
-        dataclasses.replace(start, weights=weights, dtype=dtype, causal=each, choices=choices)
+        dataclasses.replace(start, weights=weights, dtype=dtype, causal=causal, choices=choices)
         for dtype in ("float64", "float32")
-        for each in candidate.causal_options()
-        for choices in ((), ("causal-bottom-right",))[: 1 + (each and candidate.accepts.cross)]
+        for causal, choices in _causal_forms(candidate)
         for weights in candidate.weight_conventions()
     ]
     memory: Memory = {}
@@ -189,6 +188,14 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
     if fit == Fit.RUNS and not of_block:
         fit, share = _find_choices(candidate, options, plain, memory)
     return ChosenConvention(fit, sizes, drawn, candidate.convention, share=share)
+
+
+def _causal_forms(candidate: Candidate) -> Iterator[tuple[bool, tuple[str, ...]]]:
+    """Yield whether the candidate may always be causal, with the design choice of the corner of its mask."""
+    for causal in candidate.causal_options():
+        yield causal, ()
+        if causal and candidate.accepts.cross:
+            yield causal, ("causal-bottom-right",)
 
 
 def _with_open_masks(candidate: Candidate, options: Sequence[Convention]) -> list[Convention]:
@@ -249,9 +256,12 @@ def _explained_choices(
     different: dict[Any, tuple[str, ...]] = {}  # choices that change nothing in these calls are tried once
     for ids in near:
         different.setdefault(_reference(answered, ids), ids)
-    tried, count = [*different.values()], len(different) if candidate.chain == "embedding" else LIKELY
-    rest = [ids for ids in likely if ids in tried[count:]][: MOST - count]
-    for ids in rest if further else dict.fromkeys([*tried[:count], likely[0]]):
+    nearest, count = [*different.values()], len(different) if candidate.chain == "embedding" else LIKELY
+    tried = [*dict.fromkeys([*nearest[:count], likely[0]])]
+    if further:
+        others = {*nearest[count:]}
+        tried = [ids for ids in likely if ids in others][: MOST - count]
+    for ids in tried:
         if matching.singles(with_choices(answered, ids), candidate.chain):
             # The mistake may be another activation.
             shorter = tuple(id for id in ids if id in candidate.expected or CHOICES[id].group != "activation")
@@ -395,12 +405,13 @@ def _without_causal_masks(candidate: Candidate, drawn: tuple[Trial, ...]) -> tup
     """
     if candidate.chain != "encoder" or "mask" not in candidate.roles or {"padding", "causal"} & candidate.roles.keys():
         return drawn
-    causal = [candidate.evaluate(trial) for trial in drawn if trial.causal]
-    others = [trial for trial in drawn if not trial.causal]
-    if not causal or any(not each.answer.error and _has_right_rank([each]) for each in causal):
+    others = tuple(trial for trial in drawn if not trial.causal)
+    if len(others) == len(drawn) or not any(trial.masked for trial in others):
         return drawn
-    padded = any(trial.masked for trial in others)
-    return tuple(others) if padded and matching.explains(map(candidate.evaluate, others)) else drawn
+    causal = (candidate.evaluate(trial) for trial in drawn if trial.causal)
+    if any(not each.answer.error and _has_right_rank([each]) for each in causal):
+        return drawn
+    return others if matching.explains(map(candidate.evaluate, others)) else drawn
 
 
 def _choose_again(candidate: Candidate, results: Sequence[TrialResult]) -> None:

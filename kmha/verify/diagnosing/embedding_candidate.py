@@ -48,9 +48,8 @@ class EmbeddingCandidate(LayerCandidate):
         exact_length: Number of vectors that it takes, if it takes no other number, or else 0.
     """
 
-    exact_length = 0
-
     chain = NAME
+    exact_length = 0
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any) -> None:
         super().__init__(thing, name, given, *said)

@@ -121,16 +121,19 @@ def _distance(result: TrialResult, mistakes: Changes) -> float:
             return _distance_without_training(result, changes)
         state = run(result.trial, changes, result.right) if changes else result.right
         far = plain = distance_from_state(result, state)
-        # A mistake that changes nothing here must explain the answer as well as the right computation does.
-        changed = relative_difference(np.asarray(state["output"]), result.right["output"]) > EXACT
         for added in (False, True) if mistakes and result.trial.masked else ():
             if far > result.limit:
                 filled = with_fill(state, result.fill, added)
                 again = plain if filled is state else distance_from_state(result, filled)
-                far = min(far, again / STEPS if added and changed else again)
+                far = min(far, again / STEPS if added and _changes(result, state) else again)
         return far
     except ImpossibleError:
         return float("inf")
+
+
+def _changes(result: TrialResult, state: State) -> bool:
+    """Return whether mistakes change the output. If not, they explain no more than the right computation does."""
+    return relative_difference(np.asarray(state["output"]), result.right["output"]) > EXACT
 
 
 def same_weights(one: Trial, other: Trial) -> bool:

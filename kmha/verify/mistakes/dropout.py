@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, softmax
+from kmha.verify.chains.attention import Change, ImpossibleError, State, Step, normalised, softmax
 from kmha.verify.mistakes.entry import register
 
 LOOK = "the line that applies dropout to the scores"
@@ -52,10 +52,7 @@ def _old_style(state: State, right: Step) -> Any:
 
 def _renormalised(state: State, right: Step) -> Any:
     dropped = right(state)
-    if state["trial"].kept is None:
-        return dropped
-    total = dropped.sum(-1, keepdims=True)
-    return dropped / np.where(total == 0, 1.0, total)
+    return dropped if state["trial"].kept is None else normalised(dropped)
 
 
 def _undropped(state: State, right: Step) -> Any:

@@ -56,7 +56,7 @@ def test_a_mistake_that_is_not_known(doubling, sandbox):
 
 
 def test_points_do_not_depend_on_the_explanation(doubling, sandbox, monkeypatch):
-    """What a grader cannot explain is graded, as results can be anything."""
+    """Results can be anything, so the grade must stand if nothing can be said about them."""
     code = _twice("return array * 3 if array.ndim > 1 else array * 2")
     expected = _judge(doubling, sandbox, code, explained=False)
 

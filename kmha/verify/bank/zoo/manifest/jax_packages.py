@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest.making import HEADS, WIDTH, of, with_arguments
+from kmha.verify.bank.zoo.manifest.making import HEADS, WIDTH, of, with_arguments, with_rngs
 
 
 def with_key(*arguments: Any, **more: Any) -> Callable[[Any], Any]:
@@ -19,15 +19,6 @@ def with_key(*arguments: Any, **more: Any) -> Callable[[Any], Any]:
         import jax
 
         return found(*arguments, **more, key=jax.random.key(0))
-
-    return make
-
-
-def _with_rngs(*arguments: Any, **more: Any) -> Callable[[Any], Any]:
-    def make(found: Any) -> Any:
-        from flax import nnx
-
-        return found(*arguments, **more, rngs=nnx.Rngs(0))
 
     return make
 
@@ -44,7 +35,7 @@ ENTRIES = (
     _flax("linen:MultiHeadDotProductAttention", "attention", with_arguments(HEADS, use_bias=False), mask="attends"),
     _flax("linen:SelfAttention", "attention", mask="attends"),
     _flax("nnx:MultiHeadAttention", "attention", mask="attends"),
-    _flax("nnx:MultiHeadAttention", "attention", _with_rngs(HEADS, WIDTH, decode=False), mask="attends"),
+    _flax("nnx:MultiHeadAttention", "attention", with_rngs(HEADS, WIDTH, decode=False), mask="attends"),
     Entry("dm-haiku", "haiku:MultiHeadAttention", "attention", "jax", mask="attends"),
     _equinox("nn:MultiheadAttention", "attention", mask="attends"),
     _equinox("nn:MultiheadAttention", "attention", with_key(HEADS, WIDTH, use_query_bias=True), mask="attends"),

@@ -1,6 +1,6 @@
 """Ways to make what a user would diagnose from a class of a package.
 
-torch is imported only when something is made.
+torch and flax are imported only when something is made.
 """
 
 import importlib
@@ -38,6 +38,17 @@ def with_config(where: str, *arguments: Any, **settings: Any) -> Callable[[Any],
         **settings: Arguments of the configuration.
     """
     return lambda found: found(config(where, **settings), *arguments)
+
+
+def with_rngs(*arguments: Any, **more: Any) -> Callable[[Any], Any]:
+    """Return a function that calls a class of `flax.nnx` with these arguments and generators of random numbers."""
+
+    def make(found: Any) -> Any:
+        from flax import nnx
+
+        return found(*arguments, **more, rngs=nnx.Rngs(0))
+
+    return make
 
 
 def config(where: str, **settings: Any) -> Any:

