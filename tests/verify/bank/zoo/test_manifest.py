@@ -49,6 +49,7 @@ SHAPES = {  # of inputs that are not (B, T, I)
 SHAPES |= {
     "attention:DotAttention": dict.fromkeys("QKV", (BATCH, TIME, SIZE)),
     "ding.torch_utils.network.transformer:ScaledDot": dict.fromkeys("qkv", (BATCH, HEADS, TIME, SIZE)),
+    "model:PositionEmbs": {"x": (BATCH, 64, WIDTH)},
 }
 HEADS_FIRST = ("ding.torch_utils.network.transformer:ScaledDot",)  # entries whose inputs are all (B, H, T, S)
 SHAPES["palm_rlhf_pytorch"] |= dict.fromkeys("kv", (BATCH, TIME, SIZE))
