@@ -31,7 +31,7 @@ POLL = 0.1  # seconds between checks of the scratch folder
 THREAD_POLL = 0.02  # seconds between checks of the number of threads, which a process can raise by 30,000 in a second
 STOPPING = 5.0  # seconds in which a worker must stand still. Threads that wait for the disk take that long
 RESEND = 0.02  # seconds between repeated signals
-MODULES = {"keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
+MODULES = {"numpy": "numpy.random", "keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
 
 Wait = Callable[..., None]  # `_Watch.wait`
 Serve = Callable[[bytes, Wait], bytes]
@@ -52,6 +52,7 @@ def main(uses: list[str]) -> None:
                 errors.write(missing)
                 return
     _readable.extend(readable.paths(uses))
+    limits.missing()  # imports what every worker needs to lock itself
     write(sink, b"")
     while select.select([source], [], []) and _run_supervised(source, sink):
         pass

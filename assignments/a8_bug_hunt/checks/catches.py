@@ -1,13 +1,11 @@
 """The checks of `catches`: how many mistakes of the bank the learner's test finds, and whether it accepts right code.
 
 The implementations run outside the sandbox, and right ones are among them. The sandbox sees only tokens, which reveal
-nothing: they come from a secret key, and their order does too. Some wrong implementations occur as often as the right
-one, and answer the simplest questions as the right one does. So an answer that counts equal results cannot tell which
-is right, unless it asks what a good test asks.
+nothing: they come from a secret key, and their order does too. Each token has a process of its own. So an answer cannot
+compare implementations with each other, and must know itself what is right.
 """
 
 import hashlib
-import itertools
 import random
 import secrets
 from functools import cache
@@ -22,7 +20,6 @@ from kmha.verify.chains import ImpossibleError, Trial, run
 from kmha.verify.mistakes import BANK
 
 RIGHT = 24  # right implementations among the wrong ones
-DECOYS = 12  # mistakes that occur as often as the right implementation
 SHARES = (0.25, 0.5, 0.75, 0.99)
 MOST, LARGEST = 20_000, 100_000  # elements of an argument, and of any product of the arguments
 
@@ -57,38 +54,6 @@ def mistakes():
     return tuple(found)
 
 
-def simplest_questions(mistake=None):
-    """Return how many of the simplest questions about a result an implementation answers as the right one does."""
-    rng = np.random.default_rng(3)
-    query, key, value = (2 * rng.normal(size=(3, 2, length, 7)) for length in (4, 5, 5))
-    mask = rng.random((3, 4, 5)) < 0.6
-    mask[:, 0], mask[1, 2] = True, False
-    try:
-        output, scores = _results(query, key, value, mistake=mistake)
-        masked, seen = _results(query, key, value, mask, mistake)
-    except ImpossibleError:
-        return 0
-    if np.shape(scores) != (3, 2, 4, 5) or np.shape(seen) != (3, 2, 4, 5):
-        return 0
-    ratio = query[0, 0, 0] @ (key[0, 0, 0] - key[0, 0, 1]) / np.sqrt(7)
-    with np.errstate(all="ignore"):  # some mistakes give NaN
-        answers = (
-            np.allclose(scores.sum(-1), 1),
-            same(output, scores @ value, 1e-5) and same(masked, seen @ value, 1e-5),
-            not seen[np.broadcast_to(~mask[:, None], seen.shape)].any(),
-            np.allclose(scores[0, 0, 0, 0], scores[0, 0, 0, 1] * np.exp(ratio), rtol=1e-3, atol=0),
-        )
-    return answers.index(False) if False in answers else len(answers)
-
-
-@cache
-def decoys():
-    """Return the mistakes that answer the simplest questions best, and in secret order those that do as well."""
-    secret = random.Random(_KEY)
-    found = secret.sample(mistakes(), len(mistakes()))
-    return sorted(found, key=simplest_questions, reverse=True)[:DECOYS]
-
-
 _KEY = secrets.token_bytes(32)
 _behind = {}  # what a token stands for: a mistake, or `None` if the implementation is right, and whether it is float32
 
@@ -97,10 +62,9 @@ _behind = {}  # what a token stands for: a mistake, or `None` if the implementat
 def _implementations():
     """Return what the tokens stand for."""
     secret = random.Random(_KEY)
-    wrong = [*mistakes()] + [id for id in decoys() for _ in range(RIGHT - 1)]
-    # Half of each group is in float32: otherwise the dtype would tell which are right.
-    single = {id: itertools.cycle(secret.sample([True, False], 2)) for id in (*mistakes(), None)}
-    return [(id, next(single[id])) for id in (*wrong, *[None] * RIGHT)]
+    # Half of the right ones are in float32, and so are about half of the wrong ones.
+    right = [(None, bool(index % 2)) for index in range(RIGHT)]
+    return [*((id, secret.random() < 0.5) for id in mistakes()), *right]
 
 
 def draw(rng):
@@ -111,7 +75,7 @@ def draw(rng):
         for index in range(len(_implementations()))
     ]
     _behind.update(zip(tokens, _implementations(), strict=True))
-    return {"tokens": sorted(tokens), "right": RIGHT}
+    return {"token": sorted(tokens)}
 
 
 def _check_sizes(query, key, value, mask):
@@ -145,7 +109,7 @@ def _check_sizes(query, key, value, mask):
 
 
 def serve(name, query, key, value, mask=None):
-    """Return an implementation's results, in float32 for every other one."""
+    """Return an implementation's results, in float32 for some of them."""
     id, single = _behind[name]
     _check_sizes(query, key, value, mask)
     with np.errstate(all="ignore"):  # warnings about an answer's numbers would be printed outside the sandbox
@@ -156,45 +120,35 @@ def serve(name, query, key, value, mask=None):
 
 
 def ask(answer, inputs):
-    """Return for every implementation whether the learner's test objects to it.
+    """Return whether the learner's test objects to an implementation, or the error that it raises instead.
 
-    Any error counts as an objection, because a result with a missing axis may break the test. If as many calls
-    break as there are right implementations, the test itself is broken.
+    Any error counts as an objection, because a result with a missing axis may break the test.
     """
-    objects, broken = [], []
-    for token in inputs["tokens"]:
-        try:
-            answer.catches(worker_api.remote(token))
-            objects.append(False)
-        except AssertionError:
-            objects.append(True)
-        except Exception as error:
-            objects.append(True)
-            broken.append(error)
-    if len(broken) >= inputs["right"]:
-        raise broken[0]
-    return objects
+    import traceback
+
+    try:
+        answer.catches(worker_api.remote(inputs["token"]))
+    except AssertionError:
+        return True
+    except Exception as error:
+        own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == answer.__file__]
+        line = f" (line {own[-1].lineno}: {own[-1].line})" if own else ""
+        return f"{type(error).__name__}: {error}{line}"
+    return False
 
 
 def _sorted(inputs, result):
-    """Return the verdicts on the right implementations, and for each mistake whether the test always objects to it."""
-    tokens = inputs["tokens"]
-    if not isinstance(result, list) or len(result) != len(tokens):
-        raise TypeError("not one verdict each")
-    right, wrong = [], {}
-    for token, said in zip(tokens, result, strict=True):
-        id, _ = _behind[token]
-        if id is None:
-            right.append(bool(said))
-        else:
-            wrong[id] = bool(said) and wrong.get(id, True)
-    return right, wrong
+    """Return what the test says of the right implementations, and for each mistake whether it objects to it."""
+    said = [(_behind[token][0], says) for token, says in zip(inputs["token"], result, strict=True)]
+    return [says for id, says in said if id is None], {id: bool(says) for id, says in said if id is not None}
 
 
 def _accepts(inputs, result, expected):
     right, wrong = _sorted(inputs, result)
+    if broken := next((says for says in right if isinstance(says, str)), None):
+        return f"it breaks with a right implementation. {broken}"
     if any(right):
-        return f"it objects to {sum(right)} of {len(right)} right implementations."
+        return f"it objects to {sum(map(bool, right))} of {len(right)} right implementations."
     if not any(wrong.values()):
         return "it objects to no implementation at all. Raise an `AssertionError`; the returned value does not count."
     return None
@@ -240,9 +194,18 @@ EXERCISE = Exercise(
     difficulty=3,
     minutes=30,
     checks=(
-        Check("invariants", "it objects only to wrong implementations", 2, draw, ask, _accepts, times=1),
+        Check("invariants", "it objects only to wrong implementations", 2, draw, ask, _accepts, times=1, apart="token"),
         *(
-            Check("values", f"it finds {share:.0%} of the mistakes", 2, draw, ask, _kills(share, before), times=1)
+            Check(
+                "values",
+                f"it finds {share:.0%} of the mistakes",
+                2,
+                draw,
+                ask,
+                _kills(share, before),
+                times=1,
+                apart="token",
+            )
             for before, share in pairwise((0.0, *SHARES))
         ),
     ),

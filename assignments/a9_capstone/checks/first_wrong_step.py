@@ -111,9 +111,10 @@ def changes(weights, query, value, mask, row):
 
 
 def draw_suspects(rng, wanted=None, large=0.0):
-    """Draw words and what is written, as the trained model embeds them, and suspects in any order.
+    """Draw words and what is written, as the trained model embeds them, and the steps of suspects in any order.
 
-    Some logits are about as large as `large`.
+    Each suspect has a process of its own: an answer could take what most of them have for right. Some logits are about
+    as large as `large`.
     """
     batch, rows = sizes(rng, 2, least=2, most=6)
     source, target = rng.integers(2, 13, (batch, 7)), rng.integers(2, 13, (batch, rows))
@@ -134,8 +135,8 @@ def draw_suspects(rng, wanted=None, large=0.0):
     inputs = {"weights": weights, "query": query, "value": value, "mask": shown[:, None]}
     found = changes(*inputs.values(), row=int(rng.integers(batch)))
     names = [name for name in found if wanted is None or name in wanted]
-    suspects = [attend(*inputs.values(), *found[name]) for name in rng.permutation(names)]
-    return {**inputs, "suspects": suspects}
+    steps = [attend(*inputs.values(), *found[name]) for name in rng.permutation(names)]
+    return {**inputs, "steps": steps}
 
 
 def draw(rng):
@@ -152,8 +153,7 @@ def draw_treacherous(rng):
 
 
 def named(answer, inputs):
-    given = [inputs[name] for name in ("weights", "query", "value", "mask")]
-    return [answer.first_wrong_step(*given, steps) for steps in inputs["suspects"]]
+    return answer.first_wrong_step(**inputs)
 
 
 def judge_names(inputs, result, expected):
@@ -179,11 +179,25 @@ EXERCISE = Exercise(
     difficulty=3,
     minutes=35,
     checks=(
-        *standard(draw, signature=1, unchanged=1, ask=named),
-        Check("values", "suspects with one mistake each", 6, draw, named, judge_names, times=2),
-        Check("edge", "a right layer is not suspected, whatever its rounding", 2, draw_right, named, judge_names),
+        *standard(draw, signature=1, unchanged=1, ask=named, apart="steps"),
+        Check("values", "suspects with one mistake each", 6, draw, named, judge_names, times=2, apart="steps"),
         Check(
-            "edge", "a NaN, a broadcast, equal averages, and a right output", 3, draw_treacherous, named, judge_names
+            "edge",
+            "a right layer is not suspected, whatever its rounding",
+            2,
+            draw_right,
+            named,
+            judge_names,
+            apart="steps",
+        ),
+        Check(
+            "edge",
+            "a NaN, a broadcast, equal averages, and a right output",
+            3,
+            draw_treacherous,
+            named,
+            judge_names,
+            apart="steps",
         ),
     ),
     wrong=(

@@ -61,6 +61,9 @@ class Check:
         times: Number of times that inputs are drawn.
         tolerance: Tolerance, relative to the largest expected element.
         visible: Whether a released course (`kmha course release`) contains this check.
+        apart: Name of an input that is a list. For each element, the call gets a process of its own, where the input is
+            this element. The result is the list of their results. Without this, an answer could compare the elements
+            with each other, and take what most of them agree on for right.
     """
 
     layer: str
@@ -72,6 +75,7 @@ class Check:
     times: int = 3
     tolerance: float = 1e-5
     visible: bool = True
+    apart: str = ""
 
     def __post_init__(self) -> None:
         if self.layer not in LAYERS:

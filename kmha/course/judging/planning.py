@@ -17,15 +17,28 @@ SMALLEST = (*[1] * 2, *[2] * 8, *[None] * 3)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class PlannedCall(Call):
+    """A call, and the input whose elements get a process of their own, if it has one (`Check.apart`)."""
+
+    apart: str = ""
+
+    def parts(self) -> list[Call]:
+        """Return the call for each of these elements, or the call itself."""
+        if not self.apart:
+            return [self]
+        return [Call({**self.inputs, self.apart: each}, self.function) for each in self.inputs[self.apart]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
     """The calls to an answer, and the checks that look at them.
 
     Attributes:
-        calls: Calls that `kmha.sandbox` makes.
+        calls: The calls.
         indices: For each check, the indices of its calls.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[PlannedCall, ...]
     indices: tuple[tuple[int, ...], ...]
 
     def inputs(self, index: int) -> Inputs:
@@ -34,11 +47,11 @@ class Plan:
 
 def plan(checks: Sequence[Check], seed: int) -> Plan:
     """Plan the calls that some checks need. The same seed draws the same inputs."""
-    calls: list[Call] = []
+    calls: list[PlannedCall] = []
     places: dict[Any, tuple[int, ...]] = {}
     indices = []
     for check in checks:
-        key = SIGNATURE if check.layer == "signature" else (check.draw, check.ask)
+        key = SIGNATURE if check.layer == "signature" else (check.draw, check.ask, check.apart)
         known = places.get(key, ())
         for time in range(len(known), 1 if key == SIGNATURE else check.times):
             known = (*known, len(calls))
@@ -59,8 +72,8 @@ def plan_smallest(check: Check, seed: int) -> Plan:
     return Plan(tuple(found), (tuple(range(len(found))),))
 
 
-def _call(check: Check, rng: np.random.Generator) -> Call:
+def _call(check: Check, rng: np.random.Generator) -> PlannedCall:
     if check.draw is None:
-        return Call({}, SIGNATURE)
+        return PlannedCall({}, SIGNATURE)
     source = None if check.ask is None else textwrap.dedent(inspect.getsource(check.ask))
-    return Call(check.draw(rng), source)
+    return PlannedCall(check.draw(rng), source, check.apart)

@@ -26,11 +26,11 @@ from kmha.course.judging.bug_hunt import compare_sealed, is_name, seal_name
 from kmha.course.judging.comparing import difference
 from kmha.course.judging.explaining import bank_outputs, tolerances_of
 from kmha.course.judging.marking import FORM, NamedMistake
-from kmha.course.judging.planning import Plan
+from kmha.course.judging.planning import Plan, PlannedCall
 from kmha.course.judging.running import Answer, Runner, needed_solutions
 from kmha.sandbox.encoding import encode
 from kmha.sandbox.results import visible
-from kmha.sandbox.sandbox import SIGNATURE, Call, CallResult, Sandbox
+from kmha.sandbox.sandbox import SIGNATURE, CallResult, Sandbox
 
 UNDECIDED = "your result differs from the solution's. Your teacher's grading decides whether it is right all the same."
 _STREAM = 1 << 62  # added to the seed, so that grading with the same seed draws other inputs
@@ -67,7 +67,7 @@ def write(item: Item, path: Path, sandbox: Sandbox, seed: int) -> None:
             | {"of": list(indices), "small": _small_cases(check, runner)}
             for check, indices in zip(checks, calls.indices, strict=True)
         ],
-        "asked": [{"ask": call.function, "inputs": call.inputs} for call in calls.calls],
+        "asked": [{"ask": call.function, "inputs": call.inputs, "apart": call.apart} for call in calls.calls],
         "expected": [seal_name(result.value) if n in names else result.value for n, result in enumerate(expected)],
         "mistakes": _sealed_mistakes(runner, expected) if checks else {},
     }
@@ -99,7 +99,7 @@ def _sealed_mistakes(runner: Runner, expected: Sequence[CallResult]) -> sealed.B
     item, tolerances, book = runner.item, tolerances_of(runner), sealed.Book()
     plain = [call.function != SIGNATURE for call in runner.plan.calls]
     for wrong in item.spec.wrong:
-        ran = runner.run(Answer(wrong.text(item.master.solution), needed_solutions(item)))
+        ran = runner.run(Answer(wrong.text(item.master.solution), needed_solutions(item)), trusted=True)
         has_values = any(
             is_plain and result.error is None for result, is_plain in zip(ran.results, plain, strict=False)
         )
@@ -131,7 +131,7 @@ class ReleasedRunner(Runner):
 
     @cached_property
     def plan(self) -> Plan:
-        calls = tuple(Call(call["inputs"], call["ask"]) for call in self.record["asked"])
+        calls = tuple(PlannedCall(call["inputs"], call["ask"], call.get("apart", "")) for call in self.record["asked"])
         return Plan(calls, tuple(tuple(entry["of"]) for entry in self.record["checks"]))
 
     def expected(self) -> tuple[CallResult, ...]:
@@ -140,7 +140,7 @@ class ReleasedRunner(Runner):
     def smallest(self, check: Check) -> tuple[Plan, tuple[CallResult, ...] | None]:
         index = next(index for index, each in enumerate(self.spec.checks) if each is check)
         small = self.record["checks"][index].get("small", [])
-        calls = tuple(Call(case["inputs"]) for case in small)
+        calls = tuple(PlannedCall(case["inputs"]) for case in small)
         results = tuple(CallResult(case["expected"]) for case in small)
         return Plan(calls, (tuple(range(len(calls))),)), results or None
 

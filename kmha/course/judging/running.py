@@ -2,8 +2,11 @@
 
 import ast
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 
 from kmha.course.errors import CourseError
 from kmha.course.exercises import cells
@@ -11,9 +14,9 @@ from kmha.course.exercises.content import Item
 from kmha.course.exercises.exercise import Check, Exercise, Wrong
 from kmha.course.judging.locked_cache import LockedCache
 from kmha.course.judging.marking import NamedMistake
-from kmha.course.judging.planning import Plan, plan, plan_smallest
-from kmha.sandbox.results import TOO_LONG
-from kmha.sandbox.sandbox import ENDED, SIGNATURE, STARTUP, CallResult, Sandbox, TaskResult
+from kmha.course.judging.planning import Plan, PlannedCall, plan, plan_smallest
+from kmha.sandbox.results import TOO_LONG, too_long
+from kmha.sandbox.sandbox import ENDED, SIGNATURE, STARTUP, Call, CallResult, Sandbox, TaskResult
 from kmha.sandbox.worker import arrays
 
 QUICK = 2.0  # seconds in which any right answer finishes a small call
@@ -50,6 +53,16 @@ def needed_solutions(item: Item) -> dict[str, str]:
     return {f"{other.name}.py": other.master.solution for other in item.needs}
 
 
+def _joined(call: PlannedCall, results: Sequence[CallResult]) -> CallResult:
+    """Return the result of a call from those of its parts. An error in one part is the error of the call."""
+    if not call.apart:
+        return results[0]
+    error = next((result.error for result in results if result.error is not None), None)
+    changed = tuple(dict.fromkeys(name for result in results for name in result.changed))
+    printed = next((result.printed for result in results if result.printed), "")
+    return CallResult([result.value for result in results] if error is None else None, error, changed, printed)
+
+
 class Runner:
     """Run answers to one exercise on the inputs of one seed.
 
@@ -72,15 +85,42 @@ class Runner:
     def plan(self) -> Plan:
         return plan(self.spec.checks, self.seed)
 
-    def run(self, answer: Answer, calls: Plan | None = None, startup: float = STARTUP) -> TaskResult:
-        """Run an answer and make `calls` to it, by default the calls of all checks."""
-        seconds = self.spec.seconds if answer.seconds is None else answer.seconds
-        asked = (self.plan if calls is None else calls).calls
+    def run(
+        self, answer: Answer, calls: Plan | None = None, startup: float = STARTUP, trusted: bool = False
+    ) -> TaskResult:
+        """Run an answer and make `calls` to it, by default the calls of all checks.
+
+        An answer that is `trusted` gets one process for all calls, which is faster.
+        """
+        limit = self.spec.seconds if answer.seconds is None else answer.seconds
+        parts = [(call, part) for call in (self.plan if calls is None else calls).calls for part in call.parts()]
+        together = [part for call, part in parts if trusted or not call.apart]
+        ran = self._run(answer, together, limit, startup)
+        if ran.error is not None or not any(call.apart for call, _ in parts):
+            return ran
+        results, deadline = iter(ran.results), time.monotonic() + limit
+        found = [
+            (call, next(results) if trusted or not call.apart else self._run_alone(answer, part, deadline, limit))
+            for call, part in parts
+        ]
+        joined = tuple(_joined(call, [result for _, result in of]) for call, of in groupby(found, key=itemgetter(0)))
+        return dataclasses.replace(ran, results=joined)
+
+    def _run_alone(self, answer: Answer, call: Call, deadline: float, limit: float) -> CallResult:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return CallResult(error=too_long(limit))
+        ran = self._run(answer, [call], left, STARTUP)
+        result = CallResult(error=ran.error) if ran.error is not None else ran.results[0]
+        is_late = result.error is not None and str(result.error["says"]).startswith(TOO_LONG)
+        return CallResult(error=too_long(limit)) if is_late else result
+
+    def _run(self, answer: Answer, calls: Sequence[Call], seconds: float, startup: float) -> TaskResult:
         for _ in range(2):  # something other than this answer may have ended the sandbox
             ran = self.sandbox.run(
                 self.item.name,
                 answer.code,
-                asked,
+                calls,
                 files=answer.files,
                 seconds=seconds,
                 startup=startup,
@@ -100,8 +140,9 @@ class Runner:
         calls = [call for call in self.plan.calls if call.function != SIGNATURE]
         if tree is None or not calls or not any(isinstance(node, ast.While) for node in ast.walk(tree)):
             return None
-        call = min(calls, key=lambda call: sum(array.size for array in arrays(call.inputs)))
-        ran = self.run(dataclasses.replace(answer, seconds=QUICK), Plan((call,), ((0,),)), startup=QUICK)
+        parts = [part for call in calls for part in call.parts()[:1]]
+        call = min(parts, key=lambda part: sum(array.size for array in arrays(part.inputs)))
+        ran = self._run(answer, [call], QUICK, QUICK)
         error = ran.error or ran.results[0].error
         return CallResult(error=error) if error is not None and str(error["says"]).startswith(TOO_LONG) else None
 
@@ -111,7 +152,7 @@ class Runner:
         Raises:
             BrokenExerciseError: The solution raises an error.
         """
-        ran = self.run(Answer(self.item.master.solution, needed_solutions(self.item)), calls)
+        ran = self.run(Answer(self.item.master.solution, needed_solutions(self.item)), calls, trusted=True)
         error = ran.error or next((result.error for result in ran.results if result.error), None)
         if error is not None:
             raise BrokenExerciseError(f"{self.item.id}: its own solution fails: {error['kind']} {error['says']}")
@@ -131,7 +172,7 @@ class Runner:
         """Return the results of a wrong answer."""
 
         def compute() -> TaskResult:
-            return self.run(Answer(wrong.text(self.item.master.solution), needed_solutions(self.item)))
+            return self.run(Answer(wrong.text(self.item.master.solution), needed_solutions(self.item)), trusted=True)
 
         return _WRONG.get((self.item, wrong.id, self.seed), compute)
 

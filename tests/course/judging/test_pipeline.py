@@ -200,7 +200,7 @@ def test_nan_passes_no_judge(sandbox, assignment):
 def test_remote_attention_has_size_limits(shapes, says):
     """The sandbox does not limit it, because it is computed outside."""
     (item,) = content.find("a8.catches", content.installed())
-    token = item.spec.checks[-1].draw(np.random.default_rng(1))["tokens"][0]
+    token = item.spec.checks[-1].draw(np.random.default_rng(1))["token"][0]
     with pytest.raises(ValueError, match=says):
         item.spec.serve(token, *map(np.zeros, shapes))
     with pytest.raises(ValueError, match="Received 25,000 for mask"):
@@ -212,7 +212,7 @@ def test_usual_sizes_are_within_the_limits():
     (item,) = content.find("a8.catches", content.installed())
     inputs = item.spec.checks[-1].draw(np.random.default_rng(1))
     arrays = [np.ones((2, 8, length, 64)) for length in (10, 16, 16)]
-    for token in inputs["tokens"]:
+    for token in inputs["token"]:
         with contextlib.suppress(ImpossibleError):
             item.spec.serve(token, *arrays, mask=np.ones((2, 10, 16), bool))
 

@@ -46,10 +46,10 @@ def test_a_solution_that_needs_another(doubling, sandbox):
     assert (runner.run_solution()[0].value == 4 * runner.plan.inputs(0)["array"]).all()
 
 
-def _broken(code, draw=lambda rng: {"array": rng.normal(size=2)}):
+def _broken(code, draw=lambda rng: {"array": rng.normal(size=2)}, apart=""):
     """Return an exercise with this solution."""
     item = Item("a0", "f", None)
-    checks = (Check("values", "right", 1, draw),)
+    checks = (Check("values", "right", 1, draw, apart=apart),)
     vars(item).update(spec=Exercise("f", "?", 1, 1, checks, ()), master=types.SimpleNamespace(solution=code))
     return item
 
@@ -76,3 +76,46 @@ def test_run_is_repeated_if_the_sandbox_ended():
     assert Runner(item, sandbox, 1).run(Answer("")) is right
     assert Runner(item, sandbox, 1).run(Answer("")) is gone
     assert came == [right]
+
+
+REMEMBERS = """
+import os
+
+seen = []
+
+def f(number):
+    if number == 8:
+        raise ValueError("eight")
+    while number == 9:
+        pass
+    seen.append(number)
+    open(f"seen {number}", "w").close()
+    print("number", number)
+    return [len(seen), sum(name.startswith("seen") for name in os.listdir())]
+"""
+
+
+def _apart(*numbers):
+    return _broken(REMEMBERS, lambda rng: {"number": [*numbers]}, apart="number")
+
+
+def test_parts_of_a_call_that_know_nothing_of_each_other(sandbox):
+    runner = Runner(_apart(1, 2, 3), sandbox, 1)
+    result = runner.run(Answer(REMEMBERS)).results[0]
+    assert (result.value, result.printed) == ([[1, 1]] * 3, "number 1\n")
+    assert runner.run_solution()[0].value == [[1, 1], [2, 2], [3, 3]]
+
+
+def test_an_error_in_one_part_is_the_error_of_the_call(sandbox):
+    result = Runner(_apart(1, 8, 3), sandbox, 1).run(Answer(REMEMBERS)).results[0]
+    assert (result.value, result.error["kind"], result.error["says"]) == (None, "ValueError", "eight")
+
+
+def test_all_parts_have_one_time_limit(sandbox, monkeypatch):
+    runner, calls, run = Runner(_apart(1, 9, 9, 9, 9), sandbox, 1), [], sandbox.run
+    monkeypatch.setattr(sandbox, "run", lambda *given, **more: calls.append(given[2]) or run(*given, **more))
+    results = runner.run(Answer(REMEMBERS, seconds=1.0)).results
+    assert {result.error["says"][:37] for result in results} == {"your code took longer than 1 seconds."}
+    assert [len(each) for each in calls] == [0, 1, 1]  # loading, 1, and 9, after which no time is left
+    assert runner.endless(Answer(REMEMBERS)) is None
+    assert Runner(_apart(9, 1), sandbox, 1).endless(Answer(REMEMBERS)) is not None
