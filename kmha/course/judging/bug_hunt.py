@@ -1,7 +1,5 @@
 """Checks for a bug hunt: the learner fixes a program, and names the mistake in it by its id."""
 
-import hashlib
-import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,7 +7,7 @@ from kmha.course.exercises.exercise import Check, Draw, Inputs
 from kmha.course.judging.comparing import same
 
 State = Mapping[str, Any]
-LONGEST = 200  # characters of an id
+NOT_NAMED = "`MISTAKE` is not the id of the mistake in this program."
 
 
 def mistake_is_named(draw: Draw, points: int = 2) -> Check:
@@ -37,31 +35,9 @@ def bank_without(mistake: str, program_output: Callable[[Any], Any] = lambda out
     return result
 
 
-def is_name(check: Check) -> bool:
-    """Return whether a check is that of `mistake_is_named`."""
-    return check.judge is _compare
-
-
-def seal_name(name: str) -> str:
-    """Return a hash of the correct id, with which a released course can check an id but does not show it."""
-    salt = secrets.token_hex(8)
-    return f"{salt} {_hash(salt, name)}"
-
-
-def compare_sealed(inputs: Inputs, result: Any, expected: Any) -> str | None:
-    """Compare an id with the hash of the correct one, as `_compare` does with the id itself."""
-    salt, _, wanted = str(expected).partition(" ")
-    named = isinstance(result, str) and len(result) <= LONGEST and _hash(salt, result) == wanted
-    return _compare(inputs, named, True)
-
-
-def _hash(salt: str, name: str) -> str:
-    return hashlib.scrypt(name.encode(errors="replace"), salt=salt.encode(), n=2**13, r=8, p=1).hex()
-
-
 def _read(answer: Any, inputs: Inputs) -> Any:
     return answer.MISTAKE
 
 
 def _compare(inputs: Inputs, result: Any, expected: Any) -> str | None:
-    return None if result == expected else "`MISTAKE` is not the id of the mistake in this program."
+    return None if result == expected else NOT_NAMED

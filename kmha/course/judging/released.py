@@ -3,12 +3,9 @@
 A released exercise contains its texts, its starter, its visible checks, the calls that they make for a few draws, a few
 calls with small sizes, and the solution's results. It contains neither the solution, nor hidden checks, nor wrong
 answers, nor code that decides: a check with its own judge compares an answer with the solution's result, and leaves
-open whether a different result is correct too. Known mistakes are sealed (`kmha.course.judging.sealed`), and so is the
-name of the mistake in a bug hunt, so that nobody reads them by accident. Trying all names of a list, or all results of
-an exercise that has few, opens the seal. Without a right answer, that earns nothing; with one, the name's own points.
-
-Where an exercise asks for a few words and not for numbers, such as `letter_meanings`, its recorded results are its
-solution.
+open whether a different result is correct too. Known mistakes are sealed (`kmha.course.judging.sealed`), and so are
+results that are words, such as those of `letter_meanings` and the name of the mistake in a bug hunt: nobody reads them
+by accident. Trying all results of an exercise that has few opens the seal, as asking `check` about each of them would.
 """
 
 import dataclasses
@@ -19,10 +16,10 @@ from typing import Any
 
 from kmha import atomic_files
 from kmha.course.exercises.content import CHECK_FIELDS, EXERCISE_FIELDS, RELEASED_VERSION, Item, ReleasedItem
-from kmha.course.exercises.exercise import LAYERS, Check, Exercise, Inputs
+from kmha.course.exercises.exercise import LAYERS, Check, Exercise, Inputs, Judge
 from kmha.course.exercises.source_documents import describe
 from kmha.course.judging import sealed
-from kmha.course.judging.bug_hunt import compare_sealed, is_name, seal_name
+from kmha.course.judging.bug_hunt import NOT_NAMED
 from kmha.course.judging.comparing import difference
 from kmha.course.judging.explaining import bank_outputs, tolerances_of
 from kmha.course.judging.marking import FORM, NamedMistake
@@ -34,6 +31,7 @@ from kmha.sandbox.sandbox import SIGNATURE, CallResult, Sandbox
 
 UNDECIDED = "your result differs from the solution's. Your teacher's grading decides whether it is right all the same."
 _STREAM = 1 << 62  # added to the seed, so that grading with the same seed draws other inputs
+NOT_THESE = "these are not the right words."
 NO_CHECKS = "this exercise has no checks that could be handed out. It is checked when your teacher grades it."
 
 
@@ -53,7 +51,9 @@ def write(item: Item, path: Path, sandbox: Sandbox, seed: int) -> None:
     runner = _VisibleRunner(item, sandbox, seed + _STREAM)
     checks, calls = runner.spec.checks, runner.plan
     expected = runner.run_solution() if checks else ()
-    names = {index for check, of in zip(checks, calls.indices, strict=True) if is_name(check) for index in of}
+    pairs = [*zip(checks, calls.indices, strict=True)]
+    formal = {index for check, indices in pairs if check.layer in ("signature", "shape") for index in indices}
+    words = {index for index, result in enumerate(expected) if sealed.is_words(result.value)} - formal
     record = {
         **{name: getattr(spec, name) for name in EXERCISE_FIELDS},
         "version": RELEASED_VERSION,
@@ -63,12 +63,14 @@ def write(item: Item, path: Path, sandbox: Sandbox, seed: int) -> None:
         "hints": list(item.master.hints),
         "checks": [
             {name: getattr(check, name) for name in CHECK_FIELDS}
-            | {"judged": check.judge is not None, "sealed": is_name(check)}
+            | {"judged": check.judge is not None, "sealed": not words.isdisjoint(indices)}
             | {"of": list(indices), "small": _small_cases(check, runner)}
-            for check, indices in zip(checks, calls.indices, strict=True)
+            for check, indices in pairs
         ],
         "asked": [{"ask": call.function, "inputs": call.inputs, "apart": call.apart} for call in calls.calls],
-        "expected": [seal_name(result.value) if n in names else result.value for n, result in enumerate(expected)],
+        "expected": [
+            sealed.seal_words(result.value) if index in words else result.value for index, result in enumerate(expected)
+        ],
         "mistakes": _sealed_mistakes(runner, expected) if checks else {},
     }
     atomic_files.write_bytes(path, encode(record))
@@ -91,7 +93,9 @@ def _small_cases(check: Check, runner: Runner) -> list[dict[str, Any]]:
         return []
     cases, expected = runner.smallest(check)
     pairs = zip(cases.calls, expected or (), strict=False)
-    return [{"inputs": call.inputs, "expected": result.value} for call, result in pairs]
+    return [
+        {"inputs": call.inputs, "expected": result.value} for call, result in pairs if not sealed.is_words(result.value)
+    ]
 
 
 def _sealed_mistakes(runner: Runner, expected: Sequence[CallResult]) -> sealed.Book:
@@ -125,8 +129,12 @@ class ReleasedRunner(Runner):
         """The exercise. Its judges leave open whether a result that differs from the solution's is correct."""
         checks = []
         for check, entry in zip(self.item.spec.checks, self.record["checks"], strict=True):
-            judge = compare_sealed if entry.get("sealed") else partial(_same_or_undecided, check.tolerance)
-            checks.append(dataclasses.replace(check, judge=judge) if entry["judged"] else check)
+            judge: Judge | None = None
+            if entry.get("sealed"):
+                judge = partial(_same_words, NOT_NAMED if check.layer == "named" else NOT_THESE)
+            elif entry["judged"]:
+                judge = partial(_same_or_undecided, check.tolerance)
+            checks.append(dataclasses.replace(check, judge=judge))
         return dataclasses.replace(self.item.spec, checks=tuple(checks))
 
     @cached_property
@@ -152,6 +160,10 @@ class ReleasedRunner(Runner):
         found = sealed.opened(book, results, expected, tolerances) or sealed.opened(book, of_bank, expected, tolerances)
         fields = [str((found or {}).get(name, "")) for name in ("id", "says", "source")]
         return NamedMistake(*map(visible, fields)) if found else None
+
+
+def _same_words(says: str, inputs: Inputs, result: Any, expected: Any) -> str | None:
+    return None if sealed.are_sealed(result, expected) else says
 
 
 def _same_or_undecided(tolerance: float, inputs: Inputs, result: Any, expected: Any) -> str | None:

@@ -1,8 +1,9 @@
-"""Known mistakes that only who makes them can read: each is sealed with the results of its wrong answer.
+"""What a released course can compare with an answer, but does not show: known mistakes, and results that are words.
 
-A released course contains neither wrong answers nor their results. Results are summed up as a few rounded projections,
-and a hash of these is the key to the mistake's name. The projections are compared up to the tolerance of the checks: a
-projection that is close to the edge of its rounding interval is tried in the next interval too.
+A known mistake is sealed with the results of its wrong answer, so that only who makes it can read it. A released course
+contains neither wrong answers nor their results. Results are summed up as a few rounded projections, and a hash of
+these is the key to the mistake's name. The projections are compared up to the tolerance of the checks: a projection
+that is close to the edge of its rounding interval is tried in the next interval too.
 
 >>> right, wrong = [CallResult(np.array([2.0, 5.0]))], [CallResult(np.array([3.0, 7.5]))]
 >>> book = {}
@@ -17,6 +18,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +29,7 @@ from kmha.sandbox.results import CallResult
 PROJECTIONS = 4
 FINEST, COARSEST = 1e-3, 0.05  # bounds of the rounding interval, relative to the largest expected element
 MAX_TRIES = 64
+LONGEST = 10_000  # characters of words that are compared
 NAN, LARGEST = 1.7, 1e12  # NaN, which has no projection, counts as this number, and infinity as the largest
 
 Book = dict[str, str]
@@ -71,6 +74,29 @@ def opened(
                 found = json.loads(bytes(a ^ b for a, b in zip(data, _stream(key, len(data)), strict=True)))
                 return found if isinstance(found, dict) else None
     return None
+
+
+def is_words(value: Any) -> bool:
+    """Return whether a result is a text, or contains nothing but texts."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    return isinstance(value, str) if inner is None else bool(inner) and all(map(is_words, inner))
+
+
+def seal_words(words: Any) -> str:
+    """Return a hash of a result that is words."""
+    salt = secrets.token_hex(8)
+    return f"{salt} {_hash(salt, words)}"
+
+
+def are_sealed(words: Any, sealed: Any) -> bool:
+    """Return whether a result, which can be anything, is the words of a hash."""
+    salt, _, wanted = str(sealed).partition(" ")
+    return is_words(words) and _hash(salt, words) == wanted
+
+
+def _hash(salt: str, words: Any) -> str:
+    text = json.dumps(words, sort_keys=True).encode()[:LONGEST]
+    return hashlib.scrypt(text, salt=salt.encode(), n=2**13, r=8, p=1).hex()
 
 
 def _name(key: bytes) -> str:

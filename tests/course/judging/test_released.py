@@ -168,3 +168,16 @@ def test_known_mistakes_of_the_real_course_are_named(tmp_path):
                 elif mistake.id != wrong.id:
                     wrongly.append((wrong.id, mistake.id))
     assert (unnamed, wrongly) == (["mask-as-fourth"], [])
+
+
+def test_words_that_are_the_solution_are_not_shown(tmp_path, sandbox):
+    """The record of `letter_meanings` was its solution."""
+    (item,) = content.find("a1.letter_meanings", content.installed())
+    released.write(item, tmp_path / "letter_meanings.checks", sandbox, 5)
+    copy = ReleasedItem("a1", "letter_meanings", tmp_path)
+    assert "head size" not in str(copy.record["expected"]) + str(copy.record["checks"])
+    assert judge(copy, item.master.solution, sandbox, seed=1).passed
+    wrong = item.spec.wrong[0]
+    grade = judge(copy, wrong.text(item.master.solution), sandbox, seed=1)
+    assert grade.mistake.id == wrong.id
+    assert [outcome.problem for outcome in grade.outcomes if outcome.problem] == [released.NOT_THESE] * 3

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kmha.course.judging.sealed import opened, seal
+from kmha.course.judging.sealed import are_sealed, is_words, opened, seal, seal_words
 from kmha.sandbox.results import CallResult
 
 RNG = np.random.default_rng(3)
@@ -71,3 +71,20 @@ def test_any_result(value):
     assert opened({}, [CallResult(value)], [CallResult(value)], [0.5]) is None
     with np.errstate(all="ignore"):
         seal({}, {"id": ""}, [CallResult(value)], [CallResult(np.ones(3))], [1e-5])
+
+
+@pytest.mark.parametrize(
+    "words", ["scale-missing", ["query", ""], {"N": {"query": "positions"}, "H": ("heads", "size")}]
+)
+def test_sealed_words(words):
+    found = seal_words(words)
+    assert "scale" not in found
+    assert found != seal_words(words)
+    assert are_sealed(words, found)
+    for wrong in ("", "scale-all-heads", 3, None, [], {}, ["query"], {"N": "positions"}, "x" * 10**6, np.ones(3)):
+        assert not are_sealed(wrong, found)
+
+
+@pytest.mark.parametrize("other", ["", [], {}, 3, None, ["a", 1], {"a": np.ones(2)}])
+def test_what_is_no_words(other):
+    assert is_words(other) is (other == "")
