@@ -117,9 +117,10 @@ def grade(
     collected = submissions.collect(folder, assignments)
     students = collected.students
     if not chosen:
-        assignments = grading.handed_in(students, assignments)
-        ids = ", ".join(each.id for each in assignments)
-        click.echo(f"Grading {ids}. To choose, use --assignment.", err=True)
+        numbers = grading.handed_in(students, assignments)
+        assignments = tuple(numbers)
+        ids = ", ".join(f"{each.id} ({count(number, 'submission')})" for each, number in numbers.items())
+        click.echo(f"Grading {ids}. Each counts for the whole class. To choose, use --assignment.", err=True)
     out = _grades_folder(out or folder.absolute().with_name(f"{folder.absolute().name}-grades"), folder)
     others = tuple(each for each in everything if each not in assignments)
     seed = _grading_seed(out, seed)

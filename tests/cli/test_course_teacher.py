@@ -155,7 +155,9 @@ def test_failing_solution_ends_with_the_reason():
 
 def test_seed_is_kept_and_old_students_are_removed():
     _hand_in({"anna": RIGHT, "bob": RIGHT})
-    assert _run("grade", "in").exit_code == 0
+    graded = _run("grade", "in")
+    assert graded.exit_code == 0
+    assert "Grading a1 (2 submissions). Each counts for the whole class." in graded.output
     seed = json.loads(Path("in-grades/run.json").read_text())["seed"]
     before = Path("in-grades/results/anna.json").stat().st_mtime_ns
     os.renames("in/bob", "gone/bob")

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -125,13 +126,16 @@ def file_names(ids: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def handed_in(students: Mapping[str, Sequence[Path]], assignments: Sequence[Assignment]) -> tuple[Assignment, ...]:
-    """Return the assignments for which someone handed in more than the starters, or all if nobody did."""
-    found: set[str] = set()
+def handed_in(students: Mapping[str, Sequence[Path]], assignments: Sequence[Assignment]) -> dict[Assignment, int]:
+    """Return the assignments for which someone handed in more than the starters, and how many did.
+
+    If nobody did, these are all assignments.
+    """
+    found: Counter[str] = Counter()
     for id, paths in students.items():
         written = submissions.written(_read(id, paths, assignments)[0], assignments)
-        found |= {answer.partition(".")[0] for answer in written}
-    return tuple(assignment for assignment in assignments if assignment.id in found) or tuple(assignments)
+        found.update({answer.partition(".")[0] for answer in written})
+    return {each: found[each.id] for each in assignments if found[each.id] or not found}
 
 
 def _check_solution(item: Item, seed: int, pool: Pool) -> None:

@@ -246,8 +246,8 @@ def test_file_name_leaves_room_for_temporary_files(tmp_path):
 def test_handed_in(tmp_path, doubling):
     other = content.Assignment("a2", "Other", doubling.folder, ())
     handed = _hand_in(tmp_path / "in", {"anna": ANSWERS["right"]})
-    assert handed_in(handed, (other, doubling)) == (doubling,)
-    assert handed_in({}, (other, doubling)) == (other, doubling)
+    assert handed_in(handed, (other, doubling)) == {doubling: 1}
+    assert handed_in({}, (other, doubling)) == {other: 0, doubling: 0}
 
 
 @pytest.fixture(scope="module")
