@@ -10,10 +10,12 @@ import contextlib
 import importlib
 import math
 import os
+import secrets
 import select
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +32,7 @@ OVERHEAD = 1 << 12  # maximum number of bytes that the supervisor's message adds
 POLL = 0.1  # seconds between checks of the scratch folder
 THREAD_POLL = 0.02  # seconds between checks of the number of threads, which a process can raise by 30,000 in a second
 STOPPING = 5.0  # seconds in which a worker must stand still. Threads that wait for the disk take that long
+SKIPPED = 64  # maximum amount of process numbers that are used up before a worker starts
 RESEND = 0.02  # seconds between repeated signals
 MODULES = {"numpy": "numpy.random", "keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
 
@@ -129,6 +132,7 @@ def run(task: Mapping[str, Any], source: BinaryIO, serve: Serve) -> dict[str, An
         folder = scratch.make()
         _shutdown.cleanup.callback(scratch.remove, folder)
         (reader, worker_writer), (worker_reader, writer) = os.pipe(), os.pipe()
+        _skip_numbers()
         parent, process = os.getpid(), os.fork()
         if not process:
             _work(task, folder, worker_reader, worker_writer, parent)
@@ -143,6 +147,14 @@ def run(task: Mapping[str, Any], source: BinaryIO, serve: Serve) -> dict[str, An
         _shutdown.cleanup.close()
     sent = np.frombuffer(b"".join(relay.sent), np.uint8)
     return {"sent": sent, "stopped": stopped, "status": os.waitstatus_to_exitcode(status[0])}
+
+
+def _skip_numbers() -> None:
+    """Use up a random amount of process numbers, so that a worker's number tells nothing about earlier workers."""
+    for _ in range(secrets.randbelow(SKIPPED)):
+        thread = threading.Thread(target=bool)
+        thread.start()
+        thread.join()
 
 
 def _kill(process: int) -> int:

@@ -111,7 +111,15 @@ def figure(drawn: Any) -> dict[str, Any]:
 
     `whole` says whether the axes show all of the array, with its columns from left to right, and `down` whether its
     first row is drawn above its last one. Ticks are in the order of their places.
+
+    Raises:
+        TypeError: It is no figure of matplotlib. An object that only looks like one needs no drawing.
     """
+    from matplotlib.figure import Figure
+
+    figure_class: Any = Figure
+    if type(drawn) is not figure_class:
+        raise TypeError(f"expected a matplotlib figure. Received: {type(drawn).__name__}.")
     panels = []
     for axes in drawn.axes:
         meshes = [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]

@@ -82,7 +82,10 @@ def test_no_reply_to_a_worker_that_ended():
 
 def _ended(before, folder):
     """Run some code in a fork server, give it a task, and return the files that it leaves."""
-    program = f"import os, signal\nfrom kmha.sandbox import fork_server, scratch\n{before}\nfork_server.main([])\n"
+    program = (
+        "import os, signal\nfrom kmha.sandbox import fork_server, limits, scratch\n"
+        f"limits.missing()  # its imports use pipes too\n{before}\nfork_server.main([])\n"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE,

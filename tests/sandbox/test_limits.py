@@ -41,6 +41,7 @@ def test_the_address_space():
 CALLS = {"openat2": 437, "prctl": 157, "fcntl": 72, "openat": 257, "fallocate": 285, "close_range": 436, "clone": 56}
 UNUSUAL = {
     **{"fanotify_init": 300, "fanotify_mark": 301, "inotify_init": 253, "inotify_init1": 294, "memfd_create": 319},
+    **{"preadv2": 327, "pwritev2": 328, "mincore": 27, "readahead": 187, "fadvise64": 221},
     **{"memfd_secret": 447, "io_uring_setup": 425, "userfaultfd": 323, "bpf": 321, "perf_event_open": 298},
     **{"add_key": 248, "keyctl": 250, "name_to_handle_at": 303, "open_by_handle_at": 304, "process_vm_readv": 310},
     **{"process_vm_writev": 311, "ptrace": 101, "pidfd_open": 434, "pidfd_getfd": 438, "kcmp": 312, "unshare": 272},

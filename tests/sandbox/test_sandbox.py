@@ -460,3 +460,10 @@ def test_a_supervisor_that_hangs_is_not_waited_for(monkeypatch, tmp_path):
         os.kill(supervisor, signal.SIGCONT)
         assert "the sandbox ended" in _says(ran[0])
         assert sandbox.run("f", "def f():\n    return 1\n", _calls()).results[0].value == 1
+
+
+def test_the_number_of_a_process_tells_nothing_of_earlier_ones(sandbox):
+    """An answer started threads until the next process had the number that it wanted to tell it."""
+    code = "import os\ndef number():\n    return os.getpid()\n"
+    numbers = [sandbox.run("number", code, [Call({})]).results[0].value for _ in range(12)]
+    assert len({*np.diff(numbers)}) > 2

@@ -40,6 +40,17 @@ def test_a_figure():
     np.testing.assert_array_equal(two["image"], np.arange(20.0).reshape(4, 5))
 
 
+def test_what_only_looks_like_a_figure():
+    """It had eight of ten points, and nothing was drawn."""
+    pytest.importorskip("matplotlib")
+
+    class Figure:
+        axes = ()
+
+    with pytest.raises(TypeError, match="expected a matplotlib figure"):
+        worker_api.figure(Figure())
+
+
 def test_set_weights_names_a_missing_attribute():
     class Layer:
         kernel = np.zeros((2, 3))

@@ -2,7 +2,8 @@
 
 The implementations run outside the sandbox, and right ones are among them. The sandbox sees only tokens, which reveal
 nothing: they come from a secret key, and their order does too. Each token has a process of its own. So an answer cannot
-compare implementations with each other, and must know itself what is right.
+compare implementations with each other (the sandbox's README says how well processes are kept apart), and must know
+itself what is right.
 """
 
 import hashlib
@@ -256,6 +257,6 @@ EXERCISE = Exercise(
             {SCORES: SCORES.replace("1e-5", "1e-13, rtol=0"), OUTPUT: OUTPUT.replace("1e-5", "1e-13, rtol=0")},
         ),
     ),
-    seconds=60.0,
+    seconds=30.0,
     serve=serve,
 )

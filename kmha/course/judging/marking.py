@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
-from kmha.course.judging.comparing import count, difference
+from kmha.course.judging.comparing import difference
 from kmha.course.judging.planning import Plan
 from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import CallResult, TaskResult
@@ -21,7 +21,7 @@ from kmha.sandbox.worker import arrays, error_record
 FORM = ("signature", "shape", "unchanged", "named")  # layers of checks that look only at the form of a result
 # Layers that give points only if a check of another layer passes: the first that leaves such a check, or else FORM.
 _WEAK = ((*FORM, "edge", "invariants"), (*FORM, "edge"))
-_TOO_MUCH = "your code returned far more than expected"
+TOO_MUCH = "your code returned far more than expected"
 _LONGEST_TEXT = 10_000  # characters that a result may have beyond those of the solution's
 ROOM, GROWTH = 1 << 20, 16  # a result may have this many bytes, and this many times those of the solution's
 LONGEST = 600  # maximum number of characters of a check's problem
@@ -162,7 +162,7 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
     if check.layer == "unchanged":
         return f"your code changes its argument {', '.join(result.changed)}." if result.changed else None
     if check.judge is not None and (result.value is not None or expected is None):
-        if _size(result.value) > ROOM + GROWTH * _size(expected):  # a judge may compute with it
+        if size(result.value) > ROOM + GROWTH * size(expected):  # a judge may compute with it
             return "your result is far larger than the expected one."
         if _has_empty(result.value) and not _has_empty(expected):  # all of no elements are right
             return "your result contains an empty array."
@@ -182,7 +182,7 @@ def bounded(results: Sequence[CallResult], expected: Sequence[CallResult]) -> tu
     One result is compared with those of hundreds of mistakes, and a list or text becomes an array each time.
     """
     return tuple(
-        CallResult(error=error_record(_TOO_MUCH)) if _far_larger(result.value, wanted.value) else result
+        CallResult(error=error_record(TOO_MUCH)) if _far_larger(result.value, wanted.value) else result
         for result, wanted in zip(results, expected, strict=True)
     )
 
@@ -190,24 +190,23 @@ def bounded(results: Sequence[CallResult], expected: Sequence[CallResult]) -> tu
 def _far_larger(value: Any, expected: Any) -> bool:
     if isinstance(expected, Mapping) and isinstance(value, Mapping):
         return any(_far_larger(value[key], expected[key]) for key in expected if key in value)
-    if isinstance(value, str):
-        return len(value) > _LONGEST_TEXT + (len(expected) if isinstance(expected, str) else 0)
-    if not isinstance(value, list | tuple):
-        return False
-    if isinstance(expected, list | tuple) and len(value) == len(expected):
-        return any(map(_far_larger, value, expected))
-    longest = max((array.itemsize for array in arrays(value)), default=8)
-    return longest * count(value) > ROOM + GROWTH * longest * count(expected)
+    if _longest_text(value) > _LONGEST_TEXT + _longest_text(expected):
+        return True
+    return isinstance(value, list | tuple) and size(value) > ROOM + GROWTH * size(expected)
 
 
-def _size(value: Any) -> int:
+def size(value: Any) -> int:
     """Return the number of bytes in the arrays of a value, plus a few for each other part.
 
     A list with strings counts as the array that a judge may make of it: each element has room for the longest string.
     """
     parts = list(_parts(value))
-    longest = max((len(part) for part in parts if isinstance(part, str)), default=0)
-    return sum(int(getattr(part, "nbytes", 8)) for part in parts) + 4 * longest * sum(map(np.size, parts))
+    numbers = sum(map(np.size, parts))
+    return sum(int(getattr(part, "nbytes", 8)) for part in parts) + 4 * _longest_text(value) * numbers
+
+
+def _longest_text(value: Any) -> int:
+    return max((len(part) for part in _parts(value) if isinstance(part, str)), default=0)
 
 
 def _parts(value: Any) -> Iterator[Any]:

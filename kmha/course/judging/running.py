@@ -13,11 +13,11 @@ from kmha.course.exercises import cells
 from kmha.course.exercises.content import Item
 from kmha.course.exercises.exercise import Check, Exercise, Wrong
 from kmha.course.judging.locked_cache import LockedCache
-from kmha.course.judging.marking import NamedMistake
+from kmha.course.judging.marking import ROOM, TOO_MUCH, NamedMistake, size
 from kmha.course.judging.planning import Plan, PlannedCall, plan, plan_smallest
 from kmha.sandbox.results import TOO_LONG, too_long
 from kmha.sandbox.sandbox import ENDED, SIGNATURE, STARTUP, Call, CallResult, Sandbox, TaskResult
-from kmha.sandbox.worker import arrays
+from kmha.sandbox.worker import arrays, error_record
 
 QUICK = 2.0  # seconds in which any right answer finishes a small call
 _SOLUTIONS, _WRONG, _SMALLEST = LockedCache(256), LockedCache(2048), LockedCache(256)
@@ -98,22 +98,24 @@ class Runner:
         ran = self._run(answer, together, limit, startup)
         if ran.error is not None or not any(call.apart for call, _ in parts):
             return ran
-        results, deadline = iter(ran.results), time.monotonic() + limit
-        found = [
-            (call, next(results) if trusted or not call.apart else self._run_alone(answer, part, deadline, limit))
-            for call, part in parts
-        ]
+        results, deadline, room = iter(ran.results), time.monotonic() + limit, ROOM
+        found: list[tuple[PlannedCall, CallResult]] = []
+        for call, part in parts:
+            if trusted or not call.apart:
+                found.append((call, next(results)))
+                continue
+            result = self._run_alone(answer, part, deadline, limit) if room >= 0 else CallResult()
+            room -= size(result.value)  # of all parts together
+            found.append((call, result if room >= 0 else CallResult(error=error_record(TOO_MUCH))))
         joined = tuple(_joined(call, [result for _, result in of]) for call, of in groupby(found, key=itemgetter(0)))
         return dataclasses.replace(ran, results=joined)
 
     def _run_alone(self, answer: Answer, call: Call, deadline: float, limit: float) -> CallResult:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        if time.monotonic() >= deadline:
             return CallResult(error=too_long(limit))
-        ran = self._run(answer, [call], left, STARTUP)
-        result = CallResult(error=ran.error) if ran.error is not None else ran.results[0]
-        is_late = result.error is not None and str(result.error["says"]).startswith(TOO_LONG)
-        return CallResult(error=too_long(limit)) if is_late else result
+        # All parts get the same time limit: what is left would tell a part how long those before it took.
+        ran = self._run(answer, [call], limit, STARTUP)
+        return CallResult(error=ran.error) if ran.error is not None else ran.results[0]
 
     def _run(self, answer: Answer, calls: Sequence[Call], seconds: float, startup: float) -> TaskResult:
         for _ in range(2):  # something other than this answer may have ended the sandbox

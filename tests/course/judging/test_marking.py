@@ -171,7 +171,7 @@ def test_a_list_that_would_become_a_huge_array_is_an_error():
     many = [np.zeros(1100, bool)] * 2600 + [np.zeros(1100, "c16")]
     wanted = np.zeros((2, 3))
     pairs = ((many, wanted), ({"a": many}, {"a": wanted}), ((wanted, many), (wanted, wanted)))
-    for value, expected in (*pairs, ("x" * 20_000, wanted), (["x" * 20_000], ["y"])):
+    for value, expected in (*pairs, ("x" * 20_000, wanted), (["x" * 20_000], ["y"]), ([[]] * 200_000, [True])):
         (found,) = bounded([CallResult(value)], [CallResult(expected)])
         assert "far more than expected" in found.error["says"]
     for value, expected in (

@@ -119,3 +119,22 @@ def test_all_parts_have_one_time_limit(sandbox, monkeypatch):
     assert [len(each) for each in calls] == [0, 1, 1]  # loading, 1, and 9, after which no time is left
     assert runner.endless(Answer(REMEMBERS)) is None
     assert Runner(_apart(9, 1), sandbox, 1).endless(Answer(REMEMBERS)) is not None
+
+
+FLOODS = """
+import numpy as np
+
+def f(number):
+    return np.zeros(100_000) if number else [[] for _ in range(60_000)]
+"""
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_all_parts_have_one_limit_of_size(sandbox, monkeypatch, number):
+    """The results of 123 processes took 3.9 GB, and empty lists counted as nothing."""
+    item = _broken(FLOODS, lambda rng: {"number": [number] * 9}, apart="number")
+    runner, calls, run = Runner(item, sandbox, 1), [], sandbox.run
+    monkeypatch.setattr(sandbox, "run", lambda *given, **more: calls.append(given[2]) or run(*given, **more))
+    result = runner.run(Answer(FLOODS)).results[0]
+    assert "far more than expected" in result.error["says"]
+    assert len(calls) < 9
