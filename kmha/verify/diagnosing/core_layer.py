@@ -8,7 +8,7 @@ from typing import Any
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import reproduction
 from kmha.verify.diagnosing.candidate import quietly
-from kmha.verify.diagnosing.function_candidate import FunctionCandidate
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate, stated_size
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 
 
@@ -19,6 +19,7 @@ class CoreLayerCandidate(FunctionCandidate):
         self.layer = layer
         given = dict(layer.call_given)
         super().__init__(_call_of(layer, self), layer.name, given, layer.said_meaning, layer.said)
+        self.stated = None if isinstance(layer.thing, type) else stated_size(layer.thing)
         self.made_guesses, self.mask_flag = layer.made_guesses, layer.mask_flag
         if self.mask_flag:
             self.accepts = dataclasses.replace(self.accepts, mask=False, padding=False, query_padding=False)

@@ -387,12 +387,12 @@ def _judge(found: dict[str, Any], tell: Callable[[str], None]) -> Diagnosis:
         findings += evidence.after_pairs(candidate, answered, found["nearest"])
         fitting = _plausible(evidence.named(findings, answered), sizes, answered)
     found["evidence"] = tuple(finding.says for finding in findings)
-    if fitting and fitting[0].ids == evidence.NAN_ROWS:
+    fitting = evidence.fitting_text_first(candidate, fitting)
+    if fitting and all(mistake.harmless for mistake in fitting[0].mistakes):
         return Diagnosis(verdict=RIGHT, matches=tuple(fitting), **found)
     tell("looking for the smallest case")
     found["smallest"] = smallest_case(candidate, sizes, answered)
     if fitting:
-        fitting = evidence.fitting_text_first(candidate, fitting)
         line = evidence.line_of(candidate, fitting[0].mistakes[0])
         return Diagnosis(verdict=KNOWN, matches=tuple(fitting), line=line, **found)
     tell("describing the difference")

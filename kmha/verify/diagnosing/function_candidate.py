@@ -6,7 +6,9 @@ dot-product attention. With `w_q, w_k, w_v, w_o`, or a dict `weights` with canon
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Container, Mapping
+import numbers
+import re
+from collections.abc import Callable, Container, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -38,9 +40,15 @@ from kmha.verify.diagnosing.conventions import BATCH, HEADS, MIDDLE, ONE_KEY, SI
 from kmha.verify.diagnosing.trials import Accepts, Sizes
 from kmha.verify.diagnosing.weights import KERNELS, OUTPUT_KERNELS, PACKED_KERNELS, packing_order, to_form
 
+SCALES = re.compile("scal|sqrt|root|temper")  # names of attributes that a product of query and key is divided by
+
 
 class FunctionCandidate(Candidate):
-    """A function of arrays as a candidate."""
+    """A function of arrays as a candidate.
+
+    Attributes:
+        stated: The attribute of an object without weights that states its head size, and this size, or `None`.
+    """
 
     def __init__(
         self,
@@ -71,6 +79,7 @@ class FunctionCandidate(Candidate):
         self.weight_names = {name: naming.weight(name) for name in rest if naming.weight(name)[0]}
         self.fixed = given_sizes(f"{name}()", given)
         self.core = not (self.weight_names or "weights" in self.roles or "heads" in {**self.roles, **self.fixed})
+        self.stated = stated_size(function) if self.core else None
         self.accepts = self._accepts()
         self._check_inputs()
         meanings: dict[str, Any] = {f"{role}_meaning": self.meanings(role)[0] for role in ("mask", "padding")}
@@ -153,7 +162,18 @@ class FunctionCandidate(Candidate):
         changes: dict[str, Any] = {"heads": heads}
         if self.accepts.wide:
             changes |= dict.fromkeys(("width", "features", "key_features"), heads * sizes.size)
-        return dataclasses.replace(sizes, **changes)
+        return self._with_stated(dataclasses.replace(sizes, **changes))
+
+    def smaller_sizes(self, sizes: Sizes) -> Iterator[Sizes]:
+        yield from map(self._with_stated, super().smaller_sizes(sizes))
+
+    def _with_stated(self, sizes: Sizes) -> Sizes:
+        if self.stated is None:
+            return sizes
+        width = sizes.heads * self.stated[1]
+        wide = ("width", "features", "key_features") if self.accepts.wide else ()
+        changes: dict[str, Any] = dict.fromkeys(wide, width)
+        return dataclasses.replace(sizes, size=self.stated[1], **changes)
 
     def _biased(self) -> bool:
         return "weights" in self.roles or any(is_bias for _, is_bias in self.weight_names.values())
@@ -250,3 +270,21 @@ def _packed(arrays: np.ndarray, form: str) -> np.ndarray:
     """Return query, key and value packed into one array. `3` in the form is the axis that stacks them."""
     letters = "PHIO" if arrays.ndim == 4 else "PHO"
     return to_form(arrays, letters, form.replace("3", "P"))
+
+
+def stated_size(layer: Any) -> tuple[str, int] | None:
+    """Return the attribute whose value is √O, O^-½ or their product with -1 for one integer O of at least 2, and O.
+
+    >>> import types
+    >>> stated_size(types.SimpleNamespace(scale=0.25, dropout=0.5))
+    ('scale', 16)
+    """
+    found = {}
+    for name, value in getattr(layer, "__dict__", {}).items():
+        if SCALES.search(name.lower()) and isinstance(value, numbers.Real) and float(value) not in (0.0, 1.0):
+            square = float(value) ** 2
+            size = max(square, 1 / square)
+            if size > 1.5 and abs(size - round(size)) < 1e-4 * size:
+                found[round(size)] = name
+    ((size, name),) = found.items() if len(found) == 1 else ((0, ""),)
+    return (name, size) if size else None

@@ -90,7 +90,8 @@ PATTERNS = {
     "query": f"^(query|queries|q|from|dec|decoder|tgt|target){_ARRAY}",
     "key": f"^(key|keys|k){_ARRAY}",
     "value": f"^(value|values|v){_ARRAY}",
-    "memory": f"^(source|memory|context|enc|encoder|to|kv){_ARRAY}|^enc(oder)?(out(put)?s?|src|source)$|"
+    "memory": f"^(source|memory|context|enc|encoder|to|kv){_ARRAY}|"
+    "^enc(oder)?(out(put)?s?|src|source|memory|representations?)$|"
     f"^cross(attention|attn)?(src|source|memory|context|{_ARRAY.removesuffix('$')})$",
 }
 _BY_NAME = {name: role for role, names in ARGUMENTS.items() for name in names.split()}

@@ -46,7 +46,7 @@ def to_dict(found: "Diagnosis") -> dict[str, Any]:
         "sure": how_sure(found),
         "wrong": what_is_wrong(found),
         "line": found.line and {**dataclasses.asdict(found.line), "path": _from_here(found.line.path)},
-        "look": found.mistakes[0].look if found.mistakes and found.verdict != UNJUDGED else None,
+        "look": found.mistakes[0].look if found.mistakes and found.verdict not in (UNJUDGED, RIGHT) else None,
         "advice": list(found.advice),
         "remarks": remarks(found),
         "details": details(found),
@@ -118,8 +118,10 @@ def how_sure(found: "Diagnosis") -> str:
             return f"{_calls(len(answered))} of {len(found.results)} ran, which is too little to say more."
         return "its numbers differ from the reference, but kmha may have called it wrongly."
     if found.verdict == RIGHT:
-        worst = max((result.distance for result in answered), default=0.0)
+        right = [result for result in answered if not result.wrong]
+        worst = max((result.distance for result in right), default=0.0)
         ran = _in_calls(len(answered), bool(found.errors))
+        ran = ran if len(right) == len(answered) else f"in {len(right)} of {_calls(len(answered))}"
         return f"its numbers are those of the reference {ran}, to within {_size(worst)}.{raising}"
     if found.verdict == KNOWN:
         if found.matches[0].because:
@@ -175,6 +177,8 @@ def remarks(found: "Diagnosis") -> list[str]:
         epsilon = found.results[0].trial.more.get("epsilon", EPSILON) if found.results else EPSILON
         if epsilon != EPSILON:
             lines.append(f"The epsilon of its normalizations is {epsilon:g}: taken as intended.")
+        if stated := getattr(found.candidate, "stated", None):
+            lines.append(f"Its heads got {stated[1]} features, as its attribute `{stated[0]}` says.")
         if length := getattr(found.candidate, "exact_length", 0):
             lines.append(f"It takes exactly {length} positions: taken as intended.")
         if found.wrong_layout:

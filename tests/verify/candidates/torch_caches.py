@@ -43,6 +43,28 @@ class Returned(nn.Module):
         }.get(self.wrong, past)
 
 
+class Prepared(nn.Module):
+    """The caller's dict of keys and values, in which the caller counts the positions too."""
+
+    def __init__(self, d_model=12, num_heads=3):
+        super().__init__()
+        self.heads, self.size = num_heads, d_model // num_heads
+        self.to_qkv, self.to_out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, cache=None, cache_name="own"):
+        batch, length, _ = x.shape
+        packed = self.to_qkv(x).view(batch, length, 3, self.heads, self.size)
+        q, k, v = packed.permute(2, 0, 3, 1, 4)
+        offset = 0 if cache is None else cache.get("offset", 0)
+        if offset:
+            k, v = (torch.cat([old, new], dim=2) for old, new in zip(cache[cache_name], (k, v), strict=True))
+        if cache is not None:
+            cache[cache_name] = k, v
+        mask = torch.ones(length, length + offset, dtype=torch.bool).tril(offset)
+        logits = (q @ k.transpose(-1, -2) / math.sqrt(self.size)).masked_fill(~mask, -torch.inf)
+        return self.to_out((logits.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, -1))
+
+
 class Kept(nn.Module):
     """The module keeps keys and values in buffers until `reset_cache`."""
 

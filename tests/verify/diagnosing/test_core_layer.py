@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 
 from kmha.verify import diagnose
+from kmha.verify.diagnosing.evidence.source_text import functions_of
 
 
 class _Core(keras.layers.Layer):
@@ -44,3 +47,44 @@ def test_an_object_without_weights():
     found = diagnose(Attention())
     assert found.right
     assert found.convention.entry == "(B, P, H, O)"
+
+
+class _Made:
+    """It is made for one head size, which only its scale states."""
+
+    def __init__(self, dim, fill=-1e9, factor=1.0):
+        self.sqrt_dim, self.fill = factor * np.sqrt(dim), fill
+
+    def __call__(self, query, key, value, mask=None):
+        logits = query @ np.swapaxes(key, -1, -2) / self.sqrt_dim
+        logits = logits if mask is None else np.where(mask, logits, self.fill)
+        powers = np.exp(logits - logits.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True) @ value
+
+
+def test_a_head_size_that_an_attribute_states():
+    """It was called with heads of another size, and its scale was said to be wrong."""
+    found = diagnose(_Made(6))
+    assert found.verdict == "right"
+    assert found.sizes.size == 6
+    assert "Its heads got 6 features, as its attribute `sqrt_dim` says." in str(found).replace("\n", " ")
+
+
+def test_the_code_of_a_layer_without_weights_is_read():
+    """Only kmha's own wrapper was, so no line was ever quoted."""
+    found = functions_of(diagnose(_Unscaled).candidate)
+    assert {each.name for each in found} == {"call", "__init__"}
+    assert {Path(each.path).name for each in found} == {Path(__file__).name}
+
+
+@pytest.mark.parametrize(
+    ("fill", "verdict", "ids"),
+    [(-1e9, "right", ()), (-1e4, "right", ("mask-fills-10000",)), (-100.0, "known", ("mask-fills-100",))],
+)
+def test_a_fill_that_no_logits_reach_is_not_accused(fill, verdict, ids):
+    """BERT hides logits with -10,000, and so do several packages. It is told, but it is no mistake."""
+    found = diagnose(_Made(6, fill))
+    assert (found.verdict, found.ids) == (verdict, ids)
+    text = str(found).replace("\n", " ")
+    assert ("You set hidden logits to -10,000" in text) is (fill == -1e4)
+    assert ("Look at" in text or Path(__file__).name in text) is (verdict == "known")

@@ -24,6 +24,7 @@ from kmha.verify.diagnosing import naming
         ("layernorm_eps", "epsilon"),
         ("query_input", "query"),
         ("to_tensor", "memory"),
+        ("encoder_representation", "memory"),
         ("self_mask", "mask"),
         ("dim_per_head", "size"),
         ("d_inner_hid", "inner"),

@@ -61,8 +61,12 @@ class CacheFindings:
     def verdict(self) -> str:
         if not self.answered:
             return RAISES
-        if self.right or self.matches:
-            return RIGHT if self.right else KNOWN
+        if self.right:
+            return RIGHT
+        # A cache that nothing is read from may be one that the caller has to prepare otherwise.
+        withheld = self.matches and self.matches[0].ids == ("cache-withheld",)
+        if self.matches and not (withheld and self.candidate.decoding.guessed):
+            return KNOWN
         return UNJUDGED if self.candidate.decoding.guessed else UNKNOWN
 
     def fields(self, name: str, seed: int) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from kmha.verify.diagnosing.evidence import (
     shared,
     some_calls,
 )
-from kmha.verify.diagnosing.evidence.empty_rows import NAN_ROWS
 from kmha.verify.diagnosing.evidence.fitting_text import fitting_text_first
 from kmha.verify.diagnosing.evidence.pointing import line_of
 from kmha.verify.diagnosing.matching import Match, TrialResult
@@ -58,4 +57,4 @@ def named(findings: Sequence[Finding], results: Sequence[TrialResult]) -> list[M
     ]
 
 
-__all__ = ["NAN_ROWS", "Finding", "after_pairs", "before_pairs", "fitting_text_first", "line_of", "named", "of_right"]
+__all__ = ["Finding", "after_pairs", "before_pairs", "fitting_text_first", "line_of", "named", "of_right"]

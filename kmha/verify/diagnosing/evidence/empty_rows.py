@@ -11,8 +11,6 @@ import numpy as np
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.verdicts import Finding
 
-NAN_ROWS = ("mask-empty-row-nan",)  # not accused: if it explains all calls, only rows with nothing to attend to are NaN
-
 
 def find(results: Sequence[TrialResult]) -> Finding | None:
     """Return a finding if every row with nothing to attend to is NaN in some call, and no other row is."""

@@ -43,7 +43,8 @@ class SourceFunction:
 
 def functions_of(candidate: Candidate) -> list[SourceFunction]:
     """Return the functions of the candidate's code: what it calls first, then constructors and other methods."""
-    thing: Any = getattr(candidate, "layer_class", None) or getattr(candidate, "function", None)
+    owner = _owner(candidate)
+    thing: Any = getattr(owner, "layer_class", None) or getattr(owner, "function", None)
     thing = inspect.unwrap(thing)
     found: dict[int, SourceFunction] = {}
     for function in _reachable(thing, _parts(candidate)):
@@ -51,6 +52,11 @@ def functions_of(candidate: Candidate) -> list[SourceFunction]:
         if code not in found and len(found) < LIMIT and (read := _read(function)) is not None:
             found[code] = read
     return sorted(found.values(), key=lambda each: each.name == "__init__")
+
+
+def _owner(candidate: Candidate) -> Any:
+    """Return the candidate, or the layer whose call it is, if that has no weights."""
+    return getattr(candidate, "layer", candidate)
 
 
 def _parts(candidate: Candidate) -> list[type]:
@@ -162,7 +168,7 @@ def mentions(candidate: Candidate, pattern: str) -> bool:
 def makes_weights_in_call(candidate: Candidate) -> bool:
     """Return whether the call itself makes layers or draws random arrays."""
     for each in functions_of(candidate):
-        if each.name in METHODS or not hasattr(candidate, "layer_class"):
+        if each.name in METHODS or not hasattr(_owner(candidate), "layer_class"):
             calls = [node for node in ast.walk(each.tree) if isinstance(node, ast.Call)]
             if any(called(node) in CONSTRUCTORS or _draws_matrix(node) for node in calls):
                 return True

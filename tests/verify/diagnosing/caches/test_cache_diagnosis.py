@@ -38,6 +38,15 @@ def test_torch(candidate, name, options, ids):
     assert (found.ids, found.verdict) == (ids, "known" if ids else "right")
 
 
+def test_a_cache_that_the_caller_has_to_prepare_is_not_accused(candidate):
+    """dalle-pytorch reads its cache once the caller has counted positions in it, and was said to withhold it."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    found = diagnose(candidate("torch_caches", "Prepared")())
+    assert (found.verdict, found.ids) == ("right", ())
+    assert "Its cache could not be judged" in str(found)
+
+
 def test_a_model_whose_numbers_alone_are_wrong_gets_no_name(candidate):
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)

@@ -148,7 +148,6 @@ FILLED: dict[str, tuple[str, ...]] = {
     "1e-9": ("mask-zeroes-logits", "causal-zeroes-logits", "padding-zeroes-key"),
     "-10.0": ("mask-fills-10",),
     "-100.0": ("mask-fills-100",),
-    "-10000.0": ("mask-fills-10000",),
     "1e9": ("mask-fills-large", "mask-adds-large"),  # what is filled in may be added to the logits later
 }
 
