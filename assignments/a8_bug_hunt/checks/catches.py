@@ -134,7 +134,7 @@ def ask(answer, inputs):
     except Exception as error:
         own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == answer.__file__]
         line = f" (line {own[-1].lineno}: {own[-1].line})" if own else ""
-        return f"{type(error).__name__}: {error}{line}"
+        return f"{type(error).__name__}: {str(error)[:300]}{line}"
     return False
 
 

@@ -40,6 +40,7 @@ from kmha.verify.diagnosing.conventions import BATCH, HEADS, MIDDLE, ONE_KEY, SI
 from kmha.verify.diagnosing.trials import Accepts, Sizes
 from kmha.verify.diagnosing.weights import KERNELS, OUTPUT_KERNELS, PACKED_KERNELS, packing_order, to_form
 
+LARGEST = 23.0  # the root of the largest head size that an attribute may state
 SCALES = re.compile("scal|sqrt|root|temper")  # names of attributes that a product of query and key is divided by
 
 
@@ -273,7 +274,7 @@ def _packed(arrays: np.ndarray, form: str) -> np.ndarray:
 
 
 def stated_size(layer: Any) -> tuple[str, int] | None:
-    """Return the attribute whose value is √O, O^-½ or their product with -1 for one integer O of at least 2, and O.
+    """Return the attribute whose value is √O or O^-½ for an integer O of at least 2, and O, if there is one such O only.
 
     >>> import types
     >>> stated_size(types.SimpleNamespace(scale=0.25, dropout=0.5))
@@ -281,10 +282,13 @@ def stated_size(layer: Any) -> tuple[str, int] | None:
     """
     found = {}
     for name, value in getattr(layer, "__dict__", {}).items():
-        if SCALES.search(name.lower()) and isinstance(value, numbers.Real) and float(value) not in (0.0, 1.0):
-            square = float(value) ** 2
-            size = max(square, 1 / square)
-            if size > 1.5 and abs(size - round(size)) < 1e-4 * size:
-                found[round(size)] = name
+        if not (SCALES.search(name.lower()) and isinstance(value, numbers.Real)):
+            continue
+        root = abs(float(value))
+        if not (1 / LARGEST < root < LARGEST):  # or NaN
+            continue
+        size = max(root**2, root**-2)
+        if size > 1.5 and abs(size - round(size)) < 1e-4 * size:
+            found[round(size)] = name
     ((size, name),) = found.items() if len(found) == 1 else ((0, ""),)
     return (name, size) if size else None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.course.exercises import content
-from kmha.course.exercises.content import RELEASED_SUFFIX, ReleasedItem, UnknownExerciseError
+from kmha.course.exercises.content import RELEASED_SUFFIX, Item, ReleasedItem, UnknownExerciseError
 from kmha.course.judging import released
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.released import NO_CHECKS, UNDECIDED
@@ -181,3 +181,29 @@ def test_words_that_are_the_solution_are_not_shown(tmp_path, sandbox):
     grade = judge(copy, wrong.text(item.master.solution), sandbox, seed=1)
     assert grade.mistake.id == wrong.id
     assert [outcome.problem for outcome in grade.outcomes if outcome.problem] == [released.NOT_THESE] * 3
+
+
+MIXED_CHECKS = """from kmha.course.exercises import Check, Exercise
+
+
+def draw(rng):
+    return {"array": rng.normal(size=3), "named": bool(rng.integers(2))}
+
+
+def ask(answer, inputs):
+    return "a name" if inputs["named"] else answer.twice(inputs["array"])
+
+
+EXERCISE = Exercise("Mixed", "?", 1, 1, (Check("values", "names and numbers", 1, draw, ask, times=9),), ())
+"""
+
+
+def test_words_among_numbers_are_compared_as_numbers_are(doubling, tmp_path, sandbox):
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "twice.py").write_text(MIXED_CHECKS)
+    (tmp_path / "twice.py").write_bytes((doubling.folder / "twice.py").read_bytes())
+    item = Item("a1", "twice", tmp_path)
+    released.write(item, tmp_path / "twice.checks", sandbox, 5)
+    copy = ReleasedItem("a1", "twice", tmp_path)
+    assert "a name" in copy.record["expected"]
+    assert judge(copy, item.master.solution, sandbox, seed=1).passed
