@@ -274,7 +274,7 @@ def _packed(arrays: np.ndarray, form: str) -> np.ndarray:
 
 
 def stated_size(layer: Any) -> tuple[str, int] | None:
-    """Return the attribute whose value is √O or O^-½ for an integer O of at least 2, and O, if there is one such O only.
+    """Return the attribute whose value is √O or O^-½ for an integer O of at least 2, and O. Several such O state none.
 
     >>> import types
     >>> stated_size(types.SimpleNamespace(scale=0.25, dropout=0.5))
