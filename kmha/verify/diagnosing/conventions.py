@@ -22,6 +22,7 @@ BATCH = "(B, P, I)"
 SINGLE = "(P, I)"
 TIME = "(P, B, I)"
 IDS = "(B, P)"  # token ids, for an encoding that only takes its number of positions from them
+COUNT = "P, their number alone"  # for an encoding that takes a number of positions
 LISTS: dict[str, tuple[str, ...]] = {
     "[query, key, value]": ("query", "key", "value"),
     "[query, value, key]": ("query", "value", "key"),

@@ -20,9 +20,10 @@ from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.block_weights import PlainSlot, squeezed
 from kmha.verify.diagnosing.calling import EMPTY, Parameters, check_given, guessed_arguments, parameters, with_copies
 from kmha.verify.diagnosing.candidate import Candidate, quietly
-from kmha.verify.diagnosing.conventions import BATCH, IDS, TIME
+from kmha.verify.diagnosing.conventions import BATCH, COUNT, IDS, TIME
 from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate
 from kmha.verify.diagnosing.matching import Answer
+from kmha.verify.diagnosing.trials import Accepts
 from kmha.verify.diagnosing.weights import Variable
 
 POSITIONS = re.compile(r"pos(?!t)|(^|[._])w?pe([._]|$)")
@@ -70,8 +71,18 @@ class EmbeddingCandidate(LayerCandidate):
         tables = [variable for variable in variables if len(squeezed(variable.shape)) == 2]
         return [each for each in tables if not (POSITIONS.search(each.path.lower()) or SEGMENTS.search(each.path))]
 
+    def _accepts(self) -> Accepts:
+        if not {"query", "self", "ids"} & self.roles.keys():
+            needed = [name for name, each in self.call_parameters.items() if each.default is EMPTY]
+            if len(needed) == 1 and naming.plain(needed[0]) in LENGTHS:
+                self.roles = {role: name for role, name in self.roles.items() if name not in needed}
+                self.roles["self"] = needed[0]
+        return super()._accepts()
+
     def input_layouts(self) -> list[dict[str, Any]]:
-        entries = (BATCH, TIME) if self.takes_ids else (BATCH, TIME, IDS)
+        entries: tuple[str, ...] = (BATCH, TIME) if self.takes_ids else (BATCH, TIME, IDS)
+        if not self.takes_ids and naming.plain(self.roles.get("self", "")) in LENGTHS:
+            entries = (COUNT, *entries)
         return [{"entry": entry, "guessed": guessed} for guessed in self._call_guesses() for entry in entries]
 
     def sizes(self, rng: np.random.Generator) -> Any:
@@ -158,11 +169,13 @@ class EmbeddingCandidate(LayerCandidate):
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         ids = self.takes_ids or self.convention.entry == IDS
         array = trial.more["ids"] if ids else trial.query
+        guessed = guessed_arguments(self, trial, trial.query.shape[2])
         name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
+        if self.convention.entry == COUNT:
+            return {**guessed, **self.call_given, name: array.shape[1]}
         if self.convention.entry == IDS and POSITIONS.search(name.lower()):
             array = np.broadcast_to(np.arange(array.shape[1]), array.shape).copy()
         array = np.swapaxes(array, 0, 1) if self.convention.entry == TIME else array
-        guessed = guessed_arguments(self, trial, trial.query.shape[2])
         dtype = "int64" if ids else self.dtype_of(trial)
         return {**guessed, **self.call_given, name: frameworks.to_tensor(array, self.framework, dtype)}
 

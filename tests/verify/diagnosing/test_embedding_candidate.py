@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
-from kmha.verify.diagnosing.conventions import TIME
+from kmha.verify.diagnosing.conventions import COUNT, TIME
 from kmha.verify.diagnosing.unknown_mistakes import EMBEDDING
 
 
@@ -148,3 +148,29 @@ def test_a_table_that_fits_one_length_alone():
     assert found.right
     assert "It takes exactly 65 positions: taken as intended." in str(found)
     assert diagnose(PositionEmbedding(64, 12, twice=True)).ids == ("positions-twice",)
+
+
+def test_layers_that_take_a_number_of_positions():
+    torch = pytest.importorskip("torch")
+
+    class PositionalEncoding(torch.nn.Module):
+        def __init__(self, d_model=8, max_len=100):
+            super().__init__()
+            self.register_buffer("pe", torch.tensor(positional_encoding(max_len, d_model)))
+
+        def forward(self, length: int):
+            return self.pe[:, :length]
+
+    class Positions(PositionalEncoding):
+        def forward(self, n):
+            return self.pe[0, :n]
+
+    class ShiftedPositions(PositionalEncoding):
+        def forward(self, n):
+            return self.pe[0, 1 : n + 1]
+
+    for layer in (PositionalEncoding, PositionalEncoding(6), Positions, Positions(10, 50)):
+        found = diagnose(layer)
+        assert (found.verdict, found.convention.entry) == ("right", COUNT)
+        assert "positions-alone" in found.convention.choices
+    assert diagnose(ShiftedPositions).ids == ("positions-from-one",)
