@@ -56,6 +56,18 @@ class Fields(dict):
         return f"SimpleNamespace({', '.join(f'{name}={value!r}' for name, value in self.items())})"
 
 
+def sizes_in(given: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sizes that given configuration objects state, keyed by role.
+
+    >>> sizes_in({"config": types.SimpleNamespace(n_head=3, bias=True), "layer": types.SimpleNamespace(d_model=5)})
+    {'heads': 3}
+    """
+    configs = [value for name, value in given.items() if naming.plain(name) in NAMES and hasattr(value, "__dict__")]
+    fields = [(naming.argument(name), value) for config in configs for name, value in vars(config).items()]
+    stated = [(role, value) for role, value in fields if role in ("heads", "size", "width")]
+    return {role: value for role, value in reversed(stated) if type(value) is int and value > 0}
+
+
 class Watched:
     """A configuration object of the candidate's own class, which records the fields that are read."""
 

@@ -102,7 +102,7 @@ class LayerCandidate(Candidate):
         self.constructor_roles = {
             role: n for role, n in roles_of(self.constructor_parameters, said).items() if n not in self.given
         }
-        self.fixed = given_sizes(name, self.given)
+        self.fixed = {**config_objects.sizes_in(self.given), **given_sizes(name, self.given)}
         check_roles(name, said, self.constructor_parameters, self.call_parameters)
         if is_class:
             check_given(f"{name}(…)", self.given, self.constructor_parameters, self.call_parameters)

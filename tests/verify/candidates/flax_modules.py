@@ -1,5 +1,7 @@
 """Modules of flax.linen and flax.nnx as people write them."""
 
+import dataclasses
+
 import flax.linen as nn
 import jax.numpy as jnp
 from flax import nnx
@@ -100,3 +102,23 @@ class Encoder(nn.Module):
         hidden = nn.Dense(self.mlp_dim)(x)
         hidden = hidden if self.wrong == "no activation" else nn.relu(hidden)
         return nn.LayerNorm()(x + nn.Dense(self.embed_dim)(hidden))
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    n_heads: int = 3
+    d_model: int = 12
+
+
+class Configured(nn.Module):
+    """Always causal, with a packed kernel. Only the configuration states the number of heads."""
+
+    config: Config
+    wrong: str = ""
+
+    @nn.compact
+    def __call__(self, x):
+        packed = nn.Dense(3 * x.shape[-1])(x)
+        q, k, v = (_split(each, self.config.n_heads) for each in jnp.split(packed, 3, axis=-1))
+        mixed = _attend(q, k, v, jnp.tri(x.shape[1], dtype=bool), self.wrong)
+        return nn.Dense(x.shape[-1])(_merge(mixed, self.wrong))

@@ -154,3 +154,11 @@ def test_epsilon_of_a_normalization(candidate):
     adapter.build(layer, {"x": jax.numpy.ones((1, 2, 6))}, "float64")
     assert {epsilon_of(part) for part in adapter.parts(layer)} == {None, 1e-6}
     assert {str(array.dtype) for array in layer.arrays.values()} == {"float64"}
+
+
+@pytest.mark.parametrize(("wrong", "ids"), [("", ()), ("merged without transpose", ("merge-not-transposed",))])
+def test_a_number_of_heads_that_only_a_configuration_states(candidate, wrong, ids):
+    """It was diagnosed with one head, and could not be judged."""
+    config = candidate("flax_modules", "Config")()
+    found = diagnose(candidate("flax_modules", "Configured")(config, wrong))
+    assert (found.ids, found.sizes.heads, found.sizes.width) == (ids, 3, 12)

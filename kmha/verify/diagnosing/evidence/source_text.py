@@ -16,7 +16,7 @@ from typing import Any
 from kmha.verify.diagnosing.calling import METHODS
 from kmha.verify.diagnosing.candidate import Candidate
 
-FRAMEWORKS = ("torch", "keras", "tensorflow", "jax", "numpy", "builtins", "einops", "math")
+FRAMEWORKS = ("torch", "keras", "tensorflow", "jax", "flax", "haiku", "equinox", "numpy", "builtins", "einops", "math")
 LIMIT = 60  # maximum number of functions to read
 CONSTRUCTORS = ("Linear", "Dense", "Parameter", "Embedding", "EinsumDense", "LazyLinear")
 DRAWS = ("randn", "normal", "uniform", "rand", "glorot_uniform", "random_normal", "truncated_normal")
