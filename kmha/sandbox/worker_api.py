@@ -125,12 +125,7 @@ def figure(drawn: Any) -> dict[str, Any]:
         meshes = [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]
         if not meshes or getattr(axes, "_colorbar", None) is not None:  # the axes of a color bar
             continue
-        if hasattr(meshes[0], "get_extent"):
-            left, right, bottom, top = meshes[0].get_extent()
-            rows = [top, bottom] if meshes[0].origin == "upper" else [bottom, top]
-        else:
-            left, right = meshes[0].get_coordinates()[0, [0, -1], 0]
-            rows = meshes[0].get_coordinates()[[0, -1], 0, 1]
+        left, right, rows = _borders(meshes[0])
         (first, last), (low, high), near = axes.get_xlim(), axes.get_ylim(), 1e-6
         whole = first <= left + near and right <= last + near
         whole = whole and min(low, high) <= min(rows) + near and max(rows) <= max(low, high) + near
@@ -157,3 +152,12 @@ def figure(drawn: Any) -> dict[str, Any]:
             }
         )
     return {"panels": panels}
+
+
+def _borders(mesh: Any) -> tuple[float, float, Sequence[float]]:
+    """Return where an image or a mesh begins and ends: left and right, and its first and last row."""
+    if hasattr(mesh, "get_extent"):
+        left, right, bottom, top = mesh.get_extent()
+        return left, right, [top, bottom] if mesh.origin == "upper" else [bottom, top]
+    left, right = mesh.get_coordinates()[0, [0, -1], 0]
+    return left, right, mesh.get_coordinates()[[0, -1], 0, 1]
