@@ -17,6 +17,7 @@ _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 ENDED = "the sandbox ended"
 TOO_LONG = "your code took longer than "
 _STOPPED = {
+    "time": TOO_LONG + "{seconds:g} seconds. Does it have a loop that never ends?",
     "files": "your code wrote too many files, or files that are too large",
     "threads": f"your code started more than {THREADS:,} threads",
     "output": f"your code returned more than {LARGEST >> 20} MiB",
@@ -78,18 +79,16 @@ def read_function(sent: Mapping[str, Any]) -> CallResult:
 
 def _ending(sent: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Return an error that says why no further message came."""
-    if sent["stopped"] == "time":
-        return too_long(seconds)
     if sent["stopped"]:
-        return error_record(_STOPPED[sent["stopped"]])
+        return exceeded(sent["stopped"], seconds)
     if sent["status"] < 0:
         return error_record(f"your code crashed the interpreter, or went over a limit (signal {-sent['status']})")
     return error_record("your code ended the process before it returned a result")
 
 
-def too_long(seconds: float) -> dict[str, Any]:
-    """Return the error of a task that took longer than its time limit."""
-    return error_record(f"{TOO_LONG}{seconds:g} seconds. Does it have a loop that never ends?")
+def exceeded(limit: str, seconds: float) -> dict[str, Any]:
+    """Return the error of a task that exceeded a limit, such as "time", its limit of `seconds`."""
+    return error_record(_STOPPED[limit].format(seconds=seconds))
 
 
 def _messages(sent: bytes) -> Iterator[dict[str, Any]]:

@@ -117,12 +117,11 @@ def figure(drawn: Any) -> dict[str, Any]:
     """
     from matplotlib.figure import Figure
 
-    figure_class: Any = Figure
-    if type(drawn) is not figure_class:
+    if type(drawn) is not Figure:
         raise TypeError(f"expected a matplotlib figure. Received: {type(drawn).__name__}.")
     panels = []
     for axes in drawn.axes:
-        meshes = [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]
+        meshes: list[Any] = [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]
         if not meshes or getattr(axes, "_colorbar", None) is not None:  # the axes of a color bar
             continue
         left, right, rows = _borders(meshes[0])

@@ -65,7 +65,7 @@ def test_no_token_says_what_it_stands_for():
 
 @pytest.mark.parametrize("name", ["a8.catches", "a9.first_wrong_step"])
 def test_a_vote_over_all_that_is_judged(name, sandbox):
-    """What most implementations, or suspects, agree on is right: this earned all points without any attention."""
+    """An answer took for right what most implementations, or suspects, agree on. It earned all points that way."""
     (item,) = content.find(name, content.installed())
     grade = judge(item, VOTES, sandbox, seed=3, explained=False)
     assert grade.points == 0

@@ -198,7 +198,7 @@ def _refused(says, out="grades"):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs users and permissions")
 def test_folder_that_someone_else_prepared(monkeypatch):
-    """A student made the folder first, with a seed, results, and a link in place of grades.csv: all of them counted."""
+    """A student who made the folder first could put a seed, results and a link for grades.csv into it. All counted."""
     _hand_in({"anna": RIGHT})
     assert _run("grade", "in", "--out", "grades").exit_code == 0
     assert Path("grades").stat().st_mode & 0o777 == 0o700

@@ -152,6 +152,7 @@ def draw_treacherous(rng):
     return draw_suspects(rng, ("another bias for the key", "a NaN", "an axis left over", "heads exchanged"))
 
 
+# The call as it stands. With an `ask`, no smallest case is looked for: each case has many suspects.
 def named(answer, inputs):
     return answer.first_wrong_step(**inputs)
 

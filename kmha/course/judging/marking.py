@@ -6,7 +6,7 @@ Nothing runs here, so the solution's results can come from a run or from a recor
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -190,7 +190,7 @@ def bounded(results: Sequence[CallResult], expected: Sequence[CallResult]) -> tu
 def _far_larger(value: Any, expected: Any) -> bool:
     if isinstance(expected, Mapping) and isinstance(value, Mapping):
         return any(_far_larger(value[key], expected[key]) for key in expected if key in value)
-    if _longest_text(value) > _LONGEST_TEXT + _longest_text(expected):
+    if _longest_text(_parts(value)) > _LONGEST_TEXT + _longest_text(_parts(expected)):
         return True
     return isinstance(value, list | tuple) and size(value) > ROOM + GROWTH * size(expected)
 
@@ -201,12 +201,11 @@ def size(value: Any) -> int:
     A list with strings counts as the array that a judge may make of it: each element has room for the longest string.
     """
     parts = list(_parts(value))
-    numbers = sum(map(np.size, parts))
-    return sum(int(getattr(part, "nbytes", 8)) for part in parts) + 4 * _longest_text(value) * numbers
+    return sum(int(getattr(part, "nbytes", 8)) for part in parts) + 4 * _longest_text(parts) * sum(map(np.size, parts))
 
 
-def _longest_text(value: Any) -> int:
-    return max((len(part) for part in _parts(value) if isinstance(part, str)), default=0)
+def _longest_text(parts: Iterable[Any]) -> int:
+    return max((len(part) for part in parts if isinstance(part, str)), default=0)
 
 
 def _parts(value: Any) -> Iterator[Any]:

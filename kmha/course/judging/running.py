@@ -3,10 +3,9 @@
 import ast
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
+from itertools import islice
 
 from kmha.course.errors import CourseError
 from kmha.course.exercises import cells
@@ -15,7 +14,7 @@ from kmha.course.exercises.exercise import Check, Exercise, Wrong
 from kmha.course.judging.locked_cache import LockedCache
 from kmha.course.judging.marking import ROOM, TOO_MUCH, NamedMistake, size
 from kmha.course.judging.planning import Plan, PlannedCall, plan, plan_smallest
-from kmha.sandbox.results import TOO_LONG, too_long
+from kmha.sandbox.results import TOO_LONG, exceeded
 from kmha.sandbox.sandbox import ENDED, SIGNATURE, STARTUP, Call, CallResult, Sandbox, TaskResult
 from kmha.sandbox.worker import arrays, error_record
 
@@ -93,29 +92,33 @@ class Runner:
         An answer that is `trusted` gets one process for all calls, which is faster.
         """
         limit = self.spec.seconds if answer.seconds is None else answer.seconds
-        parts = [(call, part) for call in (self.plan if calls is None else calls).calls for part in call.parts()]
-        together = [part for call, part in parts if trusted or not call.apart]
+        asked = (self.plan if calls is None else calls).calls
+        apart = [call for call in asked if call.apart and not trusted]
+        together = [part for call in asked if call not in apart for part in call.parts()]
         ran = self._run(answer, together, limit, startup)
-        if ran.error is not None or not any(call.apart for call, _ in parts):
+        if ran.error is not None or not any(call.apart for call in asked):
             return ran
-        results, deadline, room = iter(ran.results), time.monotonic() + limit, ROOM
-        found: list[tuple[PlannedCall, CallResult]] = []
-        for call, part in parts:
-            if trusted or not call.apart:
-                found.append((call, next(results)))
-                continue
-            result = self._run_alone(answer, part, deadline, limit) if room >= 0 else CallResult()
-            room -= size(result.value)  # of all parts together
-            found.append((call, result if room >= 0 else CallResult(error=error_record(TOO_MUCH))))
-        joined = tuple(_joined(call, [result for _, result in of]) for call, of in groupby(found, key=itemgetter(0)))
-        return dataclasses.replace(ran, results=joined)
+        of_together = iter(ran.results)
+        of_apart = self._run_apart(answer, [part for call in apart for part in call.parts()], limit)
+        joined = (
+            _joined(call, [*islice(of_apart if call in apart else of_together, len(call.parts()))]) for call in asked
+        )
+        return dataclasses.replace(ran, results=tuple(joined))
 
-    def _run_alone(self, answer: Answer, call: Call, deadline: float, limit: float) -> CallResult:
-        if time.monotonic() >= deadline:
-            return CallResult(error=too_long(limit))
-        # All parts get the same time limit: what is left would tell a part how long those before it took.
-        ran = self._run(answer, [call], limit, STARTUP)
-        return CallResult(error=ran.error) if ran.error is not None else ran.results[0]
+    def _run_apart(self, answer: Answer, calls: Sequence[Call], limit: float) -> Iterator[CallResult]:
+        """Yield the result of each call, in a process of its own. All have one limit of time, and one of size."""
+        deadline, room = time.monotonic() + limit, ROOM
+        for call in calls:
+            if room < 0:
+                yield CallResult(error=error_record(TOO_MUCH))
+            elif time.monotonic() >= deadline:
+                yield CallResult(error=exceeded("time", limit))
+            else:
+                # Each gets the whole time limit: what is left would tell it how long those before it took.
+                ran = self._run(answer, [call], limit, STARTUP)
+                result = CallResult(error=ran.error) if ran.error is not None else ran.results[0]
+                room -= size(result.value)
+                yield result if room >= 0 else CallResult(error=error_record(TOO_MUCH))
 
     def _run(self, answer: Answer, calls: Sequence[Call], seconds: float, startup: float) -> TaskResult:
         for _ in range(2):  # something other than this answer may have ended the sandbox

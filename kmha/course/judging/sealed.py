@@ -1,4 +1,4 @@
-"""What a released course can compare with an answer, but does not show: known mistakes, and results that are words.
+"""Seal what a released course compares with an answer but does not show: known mistakes, and results that are words.
 
 A known mistake is sealed with the results of its wrong answer, so that only who makes it can read it. A released course
 contains neither wrong answers nor their results. Results are summed up as a few rounded projections, and a hash of

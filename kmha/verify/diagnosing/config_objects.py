@@ -62,10 +62,13 @@ def sizes_in(given: Mapping[str, Any]) -> dict[str, int]:
     >>> sizes_in({"config": types.SimpleNamespace(n_head=3, bias=True), "layer": types.SimpleNamespace(d_model=5)})
     {'heads': 3}
     """
-    configs = [value for name, value in given.items() if naming.plain(name) in NAMES and hasattr(value, "__dict__")]
-    fields = [(naming.argument(name), value) for config in configs for name, value in vars(config).items()]
-    stated = [(role, value) for role, value in fields if role in ("heads", "size", "width")]
-    return {role: value for role, value in reversed(stated) if type(value) is int and value > 0}
+    found: dict[str, int] = {}
+    for name, config in given.items():
+        fields = getattr(config, "__dict__", {}) if naming.plain(name) in NAMES else {}
+        for role, field in naming.roles_of(fields).items():
+            if role in ("heads", "size", "width") and type(fields[field]) is int and fields[field] > 0:
+                found.setdefault(role, fields[field])
+    return found
 
 
 class Watched:

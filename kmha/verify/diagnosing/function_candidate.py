@@ -290,5 +290,4 @@ def stated_size(layer: Any) -> tuple[str, int] | None:
         size = max(root**2, root**-2)
         if size > 1.5 and abs(size - round(size)) < 1e-4 * size:
             found[round(size)] = name
-    ((size, name),) = found.items() if len(found) == 1 else ((0, ""),)
-    return (name, size) if size else None
+    return next(((name, size) for size, name in found.items()), None) if len(found) == 1 else None

@@ -32,7 +32,7 @@ class Mistake:
 
     @property
     def harmless(self) -> bool:
-        """Whether code with this mistake alone is called right, with a remark."""
+        """True if code with this mistake alone is called right, with a remark."""
         return self.id in HARMLESS
 
     @property
