@@ -376,6 +376,7 @@ def _judge(found: dict[str, Any], tell: Callable[[str], None]) -> Diagnosis:
     tell("comparing with every known mistake")
     fitting, found["nearest"] = matching.ranked(answered, candidate.chain)
     fitting = matching.raising_first(_plausible(fitting, sizes, answered), found["results"])
+    fitting = evidence.with_low_fill(candidate, answered, fitting)
     findings = [] if fitting else evidence.before_pairs(candidate, answered)
     fitting = fitting or _plausible(evidence.named(findings, answered), sizes, answered)
     if not fitting and any(_is_informative(result) for result in answered):

@@ -120,8 +120,10 @@ def how_sure(found: "Diagnosis") -> str:
     if found.verdict == RIGHT:
         right = [result for result in answered if not result.wrong]
         worst = max((result.distance for result in right), default=0.0)
+        if found.mistakes:
+            fewer = f"the numbers of the reference in {len(right)} of {_calls(len(answered))}"
+            return f"it gives {fewer}, and differs in the others in a way that does no harm.{raising}"
         ran = _in_calls(len(answered), bool(found.errors))
-        ran = ran if len(right) == len(answered) else f"in {len(right)} of {_calls(len(answered))}"
         return f"its numbers are those of the reference {ran}, to within {_size(worst)}.{raising}"
     if found.verdict == KNOWN:
         if found.matches[0].because:

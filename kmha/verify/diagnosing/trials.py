@@ -378,7 +378,7 @@ def _best(draw: Callable[[], Trial], cost: Callable[[Trial], float]) -> Trial:
     return best
 
 
-def _multiply_logits(trial: Trial, factor: float, items: int | None = None) -> Trial:
+def multiply_logits(trial: Trial, factor: float, items: int | None = None) -> Trial:
     """Multiply query and key of the first `items` items (all by default), so that logits grow by about `factor`."""
     roots = np.ones(len(trial.query))
     roots[:items] = math.sqrt(factor)
@@ -393,7 +393,7 @@ def _spread(trial: Trial) -> Trial:
     Without a mask, only the first item is scaled, so that the largest logit of all is far above the logits of the other
     items.
     """
-    return _multiply_logits(trial, SPREAD / float(run(trial)["scaled"].std()), items=1 if trial.mask is None else None)
+    return multiply_logits(trial, SPREAD / float(run(trial)["scaled"].std()), items=1 if trial.mask is None else None)
 
 
 def _cost(trial: Trial) -> float:
@@ -433,7 +433,7 @@ def _shrink_to_float16(trial: Trial) -> Trial:
     for _ in range(2):  # the second time because of the biases, which the factor does not multiply
         heads, scale = (run(trial)[step] for step in ("heads", "scale"))
         terms = np.abs(heads["query"]) @ np.swapaxes(np.abs(heads["key"]), -1, -2)
-        trial = _multiply_logits(trial, 0.95 * HALF / float(terms.max() * scale))
+        trial = multiply_logits(trial, 0.95 * HALF / float(terms.max() * scale))
     return in_float16(trial)
 
 

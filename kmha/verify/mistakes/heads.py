@@ -65,7 +65,8 @@ for _role in ROLES:
     )
 register(
     "heads-size-first",
-    "You split the features as (O, H), so a head gets every H-th feature. Split them as (H, O).",
+    "You split the features as (O, H), so a head gets every H-th feature. This learns as well, but trained weights of "
+    "other code do not fit. Split them as (H, O).",
     LOOK,
     PAPER,
     heads=_roles(_size_first),

@@ -50,7 +50,13 @@ for _name, _says, _source, _of in (
         "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2",
         lambda mixed: mixed.reshape(mixed.shape[0], mixed.shape[2], -1),
     ),
-    ("size-first", "You interleaved the heads by merging as (O, H). Merge as (H, O).", PAPER, _size_first),
+    (
+        "size-first",
+        "You interleaved the heads by merging as (O, H). This learns as well, but trained weights of other code do not "
+        "fit. Merge as (H, O).",
+        PAPER,
+        _size_first,
+    ),
     (
         "batch-exchanged",
         "You swapped batch and heads when merging: you read (B·H) as (H·B). Reshape to (B, H, T, O).",

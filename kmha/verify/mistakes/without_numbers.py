@@ -74,5 +74,11 @@ for _id, _says, _look, _source in (
         "the dtype of the softmax, and casts before it",
         "Micikevicius et al. 2018, section 3.3",
     ),
+    (
+        "mask-number-in-thousands",
+        "You hid logits with a number such as -1,000, so logits in the thousands leak. Set them to -∞.",
+        "the line that applies the mask to the logits",
+        "huggingface/transformers#10484",
+    ),
 ):
     register_without_numbers(_id, _says, _look, _source)

@@ -79,7 +79,12 @@ def test_the_code_of_a_layer_without_weights_is_read():
 
 @pytest.mark.parametrize(
     ("fill", "verdict", "ids"),
-    [(-1e9, "right", ()), (-1e4, "right", ("mask-fills-10000",)), (-100.0, "known", ("mask-fills-100",))],
+    [
+        (-1e9, "right", ()),
+        (-1e4, "right", ("mask-fills-10000",)),
+        (-1e3, "right", ("mask-number-in-thousands",)),
+        (-100.0, "known", ("mask-fills-100",)),
+    ],
 )
 def test_a_fill_that_no_logits_reach_is_not_accused(fill, verdict, ids):
     """BERT hides logits with -10,000, and so do several packages. It is told, but it is no mistake."""

@@ -19,6 +19,7 @@ from kmha.verify.diagnosing.evidence import (
     some_calls,
 )
 from kmha.verify.diagnosing.evidence.fitting_text import fitting_text_first
+from kmha.verify.diagnosing.evidence.low_fills import with_low_fill
 from kmha.verify.diagnosing.evidence.pointing import line_of
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.verdicts import Finding
@@ -57,4 +58,4 @@ def named(findings: Sequence[Finding], results: Sequence[TrialResult]) -> list[M
     ]
 
 
-__all__ = ["Finding", "after_pairs", "before_pairs", "fitting_text_first", "line_of", "named", "of_right"]
+__all__ = ["Finding", "after_pairs", "before_pairs", "fitting_text_first", "line_of", "named", "of_right", "with_low_fill"]
