@@ -49,7 +49,7 @@ def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> st
 def chain_of_made(layer: LayerCandidate) -> str:
     """Return the chain that a layer computes, judged by the weights of an instance if a class makes them at once."""
     is_class = isinstance(layer.thing, type)
-    return chain_of_weights(layer.sample_variables(build=False), layer.roles) if is_class else "attention"
+    return chain_of_weights(layer.sample_variables(), layer.roles) if is_class else "attention"
 
 
 def _open(adapter: Any, found: Parameters) -> Parameters:
@@ -59,12 +59,12 @@ def _open(adapter: Any, found: Parameters) -> Parameters:
 
 
 def kind_of_made(layer: LayerCandidate) -> str:
-    """Return the chain of a class that was taken for attention, judged by the weights that its instances have.
+    """Return the chain of a layer that was taken for attention, judged by weights that do not fit attention.
 
     Raises:
         CandidateError: The layer is a feed-forward network.
     """
-    variables = layer.sample_variables(build=True)
+    variables = layer.weights_error.variables if layer.weights_error is not None else ()
     check_attends(layer.name, variables)
     return chain_of_weights(variables, layer.roles) if layer.chain == "attention" else "attention"
 

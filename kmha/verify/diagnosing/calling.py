@@ -24,8 +24,8 @@ from kmha.verify.diagnosing.conventions import (
     SINGLE,
     TIME,
 )
+from kmha.verify.diagnosing.packed_inputs import Parameters, packing_of
 
-Parameters = dict[str, inspect.Parameter]
 EMPTY = inspect.Parameter.empty
 RANDOM = ("rng", "rngs", "prng", "prngkey", "rngkey", "randomkey", "dropoutrng", "dropoutkey")
 METHODS = ("forward", "call", "__call__")  # names of the method that a call of a layer runs
@@ -55,7 +55,8 @@ def parameters(function: Any, skip: int = 0) -> Parameters:
 def call_parameters(thing: Any, method: str) -> Parameters:
     """Return the parameters of a layer's call. If it only passes on what it gets, return those of what it calls.
 
-    That is another method, or the first module of a sequence. `thing` is a layer or its class.
+    That is another method, or the first module of a sequence. An argument that the call unpacks stands for its parts.
+    `thing` is a layer or its class.
 
     >>> import fractions
     >>> list(call_parameters(fractions.Fraction, "limit_denominator"))
@@ -63,7 +64,8 @@ def call_parameters(thing: Any, method: str) -> Parameters:
     """
     layer_class = thing if isinstance(thing, type) else type(thing)
     if found := parameters(getattr(layer_class, method), skip=1):
-        return found
+        packing = packing_of(getattr(layer_class, method))
+        return packing.opened(found) if packing else found
     source = frameworks.source_of(getattr(layer_class, method))
     for name in re.findall(r"(?:return|=) self\.(\w+)\(\*\w+", source):
         if hasattr(layer_class, name):
@@ -369,7 +371,9 @@ def _default(found: Mapping[str, Any], name: str) -> Any:
 
 def with_copies(arguments: Mapping[str, Any]) -> list[tuple[Any, np.ndarray]]:
     """Return each tensor of a call with a copy, which shows whether the call changes the tensor in place."""
-    flat = [item for value in arguments.values() for item in (value if isinstance(value, list) else [value])]
+    flat: list[Any] = []
+    for value in arguments.values():
+        flat += value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
     return [(item, frameworks.to_numpy(item).copy()) for item in flat if hasattr(item, "shape")]
 
 

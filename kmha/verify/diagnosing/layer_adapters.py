@@ -86,7 +86,7 @@ class KerasAdapter(Adapter):
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
         """Call the layer. Keras passes `training` on to sublayers even if the layer's own call has no such argument."""
         arguments = dict(arguments)
-        first = [arguments.pop(name) for name in list(arguments)[:1] if isinstance(arguments[name], list)]
+        first = [arguments.pop(name) for name in list(arguments)[:1] if isinstance(arguments[name], list | dict)]
         return layer(*first, **{"training": training, **arguments})
 
     def variables(self, layer: Any) -> list[Variable]:

@@ -37,6 +37,7 @@ from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.layer_adapters import adapter_of, oriented
 from kmha.verify.diagnosing.naming import roles_of
+from kmha.verify.diagnosing.packed_inputs import packing_of
 from kmha.verify.diagnosing.trials import Accepts, Sizes
 from kmha.verify.diagnosing.weights import (
     Slot,
@@ -264,19 +265,11 @@ class LayerCandidate(Candidate):
             return ()
         return self.found_extras.get(id(layer), ())
 
-    def sample_variables(self, build: bool) -> list[Variable]:
-        """Return the variables of a small layer, or no variables if kmha cannot make one.
-
-        `build` calls a layer whose constructor makes no variables.
-        """
-        sizes = Sizes(batch=2, rows=5, columns=3, heads=2, features=8, key_features=8, size=4, width=8)
-        drawn = trials.AttentionTrials(np.random.default_rng(0), Accepts(wide=True), sizes, None, False).trials()
+    def sample_variables(self) -> list[Variable]:
+        """Return the variables of a small layer before its first call, or none if kmha cannot make one."""
         try:
             with quietly():
-                layer = self.sample()
-                if build and not self.adapter.variables(layer):
-                    self.adapter.build(layer, LayerCandidate._arguments(self, next(iter(drawn))), "float32")
-                return list(self.adapter.variables(layer))
+                return list(self.adapter.variables(self.sample()))
         except (Exception, SystemExit):  # untrusted code may raise anything
             return []
 
@@ -509,12 +502,19 @@ class LayerCandidate(Candidate):
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         """Return all arguments of the call, keyed by name."""
-        return {
-            **guessed_arguments(self, trial),
-            **self.call_given,
-            **input_arguments(self, self.roles, trial),
-            **mask_arguments(self, self.roles, trial),
-        }
+        return self.packed(
+            {
+                **guessed_arguments(self, trial),
+                **self.call_given,
+                **input_arguments(self, self.roles, trial),
+                **mask_arguments(self, self.roles, trial),
+            }
+        )
+
+    def packed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the call, with those in one argument that the call unpacks."""
+        packing = packing_of(getattr(self.layer_class, self.adapter.method))
+        return packing.packed(arguments) if packing else arguments
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         layer, _ = self.make(trial)

@@ -64,10 +64,10 @@ def assignments(
     lines, given = [], []
     for name, value in arguments.items():
         if isinstance(value, dict):
-            items = [f"{key!r}: {_tensor(array, framework)}" for key, array in value.items()]
+            items = [f"{key!r}: {_part(array, framework)}" for key, array in value.items()]
             lines.append(f"{name} = {{{', '.join(items)}}}")
         elif isinstance(value, list):
-            lines.append(f"{name} = [{', '.join(_tensor(array, framework) for array in value)}]")
+            lines.append(f"{name} = [{', '.join(_part(array, framework) for array in value)}]")
         elif hasattr(value, "shape"):
             lines.append(f"{name} = {_tensor(value, framework)}")
         else:
@@ -76,6 +76,10 @@ def assignments(
         given.append(f"{name}={name}")
     first = [text.partition("=")[2] for name in places for text in given if text.startswith(f"{name}=")]
     return lines, [*first, *(text for text in given if text.partition("=")[0] not in places)]
+
+
+def _part(value: Any, framework: str) -> str:
+    return _tensor(value, framework) if hasattr(value, "shape") else repr(value)
 
 
 def _tensor(tensor: Any, framework: str) -> str:

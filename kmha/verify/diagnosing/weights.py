@@ -26,11 +26,14 @@ from kmha.verify.diagnosing.conventions import ALL_ROLES, with_identity_kernels
 SHARED, SHARED_BIAS = ("P,O", "O,P"), "O"
 KERNELS = ("H,I,O", "I,H,O", "I,HO", "HO,I", "H,O,I")
 BIASES = ("H,O", "HO", "1,1,HO", "1,HO", "H,1,O", "1,1,H,O")
-OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O")
+OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O", "O,H,E")
 OUTPUT_BIASES = ("E", "1,1,E", "1,E")
 # Packed forms differ in the order of query, key and value (3), heads, and features within a head.
-PACKED_KERNELS = ("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "I,H3O", "H3O,I", "I,HO3", "HO3,I")
-PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "HO3")
+PACKED_KERNELS = (
+    *("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "3,H,O,I", "I,H3O", "H3O,I", "I,H,3O", "H,3O,I", "H,I,3O"),
+    *("I,HO3", "HO3,I"),
+)
+PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "H,3O", "H,1,3O", "HO3")
 PACKS = {"packed": ("query", "key", "value"), "key_value": ("key", "value")}
 ORDERS = ("3HO", "H3O", "HO3")
 PACKED_ROLES = ("packed", "attention_output")
@@ -40,7 +43,15 @@ _INPUT = {"packed": "I query", "attention_output": "I query", "key_value": "I ke
 
 
 class UnknownWeightsError(ValueError):
-    """A layer's weights do not match multi-head attention."""
+    """A layer's weights do not match multi-head attention.
+
+    Attributes:
+        variables: Weights of the layer, if the error is about all of them.
+    """
+
+    def __init__(self, message: str, variables: Sequence["Variable"] = ()) -> None:
+        super().__init__(message)
+        self.variables = variables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +206,8 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], groupe
         wanted = ", ".join(f"{letter}={size}" for letter, size in sizes.items())
         raise UnknownWeightsError(
             "the weights fit no known form of multi-head attention. Expected kernels for query, key, value and output, "
-            f"such as (I, H·O), (H, I, O) or (H·O, I), with {wanted}. Received: {listed(variables)}."
+            f"such as (I, H·O), (H, I, O) or (H·O, I), with {wanted}. Received: {listed(variables)}.",
+            variables,
         )
     return found or [[]]
 
@@ -478,10 +490,7 @@ def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
 
 
 def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict[str, int]]:
-    """Yield all possible sizes (features, heads and head size) that the kernels' shapes allow.
-
-    Kernels with three axes may have values of another head size, "O value".
-    """
+    """Yield all possible sizes (features, heads and head size) that the kernels' shapes allow."""
     numbers = sorted({number for shape in kernels for number in shape})
     inner = set(numbers) | {number // heads for number in numbers if number % heads == 0}
     # The likeliest readings come first: H·O is one of the numbers, and O is as large as possible.
@@ -495,9 +504,11 @@ def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict
                 "I key": key_features,
                 "I value": key_features,
             }
-    cubes = sorted({shape for shape in kernels if len(shape) == 3})
-    for features, key_features, size, value_size, width in itertools.product(numbers, repeat=5) if cubes else ():
-        if value_size != size and (heads, value_size, width) in cubes:
+    # Values may have another head size.
+    for size, value_size in itertools.permutations(sorted(inner), 2):
+        if value_size * heads not in numbers and (heads, value_size) not in {shape[:2] for shape in kernels}:
+            continue
+        for features, key_features, width in itertools.product(numbers, repeat=3):
             yield {
                 "H": heads,
                 "O": size,
@@ -538,7 +549,7 @@ def packing_order(form: str) -> str:
     >>> packing_order("3,I,HO"), packing_order("H2O,I")
     ('3HO', 'H3O')
     """
-    return form.replace(",", "").replace("I", "").replace("2", "3")
+    return re.sub("[,1I]", "", form).replace("2", "3")
 
 
 def is_transposed(form: str) -> bool:

@@ -58,4 +58,13 @@ def named(findings: Sequence[Finding], results: Sequence[TrialResult]) -> list[M
     ]
 
 
-__all__ = ["Finding", "after_pairs", "before_pairs", "fitting_text_first", "line_of", "named", "of_right", "with_low_fill"]
+__all__ = [
+    "Finding",
+    "after_pairs",
+    "before_pairs",
+    "fitting_text_first",
+    "line_of",
+    "named",
+    "of_right",
+    "with_low_fill",
+]

@@ -1,7 +1,7 @@
 """Find out whether a candidate differs only because it hides logits with a number such as -1,000 or -5,000.
 
-In the trials, logits are either ordinary, so that such a number hides them, or tens of thousands, so that it does not. In
-a trained model, logits may differ by a hundred, but not by a thousand.
+In the trials, logits are either ordinary, so that such a number hides them, or tens of thousands, so that it does not.
+In a trained model, logits may differ by a hundred, but not by a thousand.
 """
 
 from collections.abc import Sequence
