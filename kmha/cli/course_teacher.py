@@ -32,7 +32,7 @@ from kmha.course.exercises import content, extras
 from kmha.course.exercises.content import Assignment, Item
 from kmha.course.judging.rendering import count
 from kmha.course.learner import checking
-from kmha.sandbox import limits
+from kmha.sandbox import limits, readable
 from kmha.sandbox.sandbox import Pool
 
 RUN = "run.json"  # marks a folder of grades, and keeps the seed for the next run
@@ -124,6 +124,7 @@ def grade(
     out = _grades_folder(out or folder.absolute().with_name(f"{folder.absolute().name}-grades"), folder)
     others = tuple(each for each in everything if each not in assignments)
     seed = _grading_seed(out, seed)
+    _hide_access_times(assignments)
     run = GradingRun(assignments, out / RESULTS, seed, jobs or len(limits.processors()), others=others)
     try:
         with progress_bar("solutions, then submissions", len(run.items) + len(students)) as step:
@@ -240,6 +241,14 @@ def _check_protection(unprotected: bool) -> None:
         )
     if missing:
         click.echo(f"Unprotected: nothing keeps submitted code from {' or '.join(missing)}.", err=True)
+
+
+def _hide_access_times(assignments: Iterable[Assignment]) -> None:
+    """Read installed files if tasks of one answer must not tell each other anything, not even by what they read."""
+    apart = [item for each in assignments for item in each.items if any(check.apart for check in item.spec.checks)]
+    if apart:
+        with Console(stderr=True).status("reading installed files once, so that their access times tell nothing"):
+            readable.read_once({use for item in apart for use in item.spec.uses})
 
 
 def _grades_folder(out: Path, folder: Path) -> Path:

@@ -52,9 +52,12 @@ def _things(names: Sequence[str]) -> Iterator[tuple[Any, str]]:
         for key, name in keys.items():
             outer, _, method = key.partition(".")
             thing = getattr(members[outer], method, None) if method else members[outer]
-            if isinstance(thing, type | FunctionType) and id(thing) not in seen:
-                seen.add(id(thing))
-                yield thing, name.partition(".")[0]
+            # A class may have its work done by a class of its own file that it inherits from.
+            bases = thing.__mro__[1:] if inspect.isclass(thing) else ()
+            for each in (thing, *(base for base in bases if base.__module__ == thing.__module__)):
+                if isinstance(each, type | FunctionType) and id(each) not in seen:
+                    seen.add(id(each))
+                    yield each, name.partition(".")[0]
 
 
 def _members(module: Any) -> dict[str, Any]:

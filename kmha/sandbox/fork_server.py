@@ -180,7 +180,7 @@ def _work(task: Mapping[str, Any], folder: Path, reader: int, writer: int, paren
         tempfile.tempdir = str(folder)
         hidden = absent.remove(task.get("absent", ()))
         own = readable.without(_readable, hidden) if hidden else _readable
-        limits.lock(folder, task["seconds"], task.get("readable", own))
+        limits.lock(folder, task["seconds"], task.get("readable", own), task.get("threads", True))
         worker_api.connect(lambda message: _send(writer, message, REQUEST), os.fdopen(reader, "rb"))
         run_task = worker.call_function if "function" in task else worker.execute
         if run_task is worker.execute:

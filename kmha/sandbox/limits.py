@@ -77,7 +77,7 @@ def too_many_threads(process: int) -> bool:
     return False
 
 
-def lock(scratch: Path, seconds: float | None, readable: Sequence[str] = ()) -> None:
+def lock(scratch: Path, seconds: float | None, readable: Sequence[str] = (), threads: bool = True) -> None:
     """Apply all available limits to this process for good. Files that are already open stay open.
 
     Args:
@@ -85,6 +85,7 @@ def lock(scratch: Path, seconds: float | None, readable: Sequence[str] = ()) -> 
         seconds: Time limit of the task. `None` means that the task imports large libraries and its caller limits its
             time: then the process may allocate `DATA` bytes, without counting the libraries.
         readable: Files and folders that the process can read (`kmha.sandbox.readable`).
+        threads: Whether the process can start threads, each of which uses up a process number.
     """
     seccomp = _seccomp_works()  # loads a library, so it must come before Landlock
     _limit(seconds)
@@ -92,7 +93,7 @@ def lock(scratch: Path, seconds: float | None, readable: Sequence[str] = ()) -> 
         _landlock(scratch, readable)
     if seccomp:
         system_calls.drop_capabilities()
-        system_calls.restrict()
+        system_calls.restrict(threads)
 
 
 def _limit(seconds: float | None) -> None:

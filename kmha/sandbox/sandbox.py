@@ -26,12 +26,13 @@ from kmha.sandbox.errors import SandboxError, StoppedError
 from kmha.sandbox.results import ENDED, CallResult, TaskResult
 from kmha.sandbox.worker import SIGNATURE, error_record
 
-__all__ = ["ENDED", "SIGNATURE", "Call", "CallResult", "Pool", "Sandbox", "TaskResult"]
+__all__ = ["SIGNATURE", "UNFINISHED", "Call", "CallResult", "Pool", "Sandbox", "TaskResult"]
 
 SHUTDOWN = 1.5  # maximum number of seconds for the cleanup of the fork server; a supervisor also cleans up alone
 LONGEST_REQUEST = 2 << 20  # bytes of a request beside its arrays. Reading these stops all threads, as often as asked
 TICK = 0.1  # seconds between the calls of `tick`
 MARGIN = 30.0  # seconds after its time limit in which a task must end. Otherwise its supervisor hangs
+UNFINISHED = TaskResult(error_record(ENDED), ())  # something other than the task may have ended the sandbox
 STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlow is slow
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
 # Not `-m`, which would first look for modules in the current folder, which may be untrusted. The package itself is not
@@ -118,6 +119,8 @@ class Sandbox:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"}
         environment |= {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0"}
+        # NumPy would wait for threads that a task may not start, and a task has one processor anyway.
+        environment |= {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self._ready = False
         self._process = process = subprocess.Popen(
             [sys.executable, "-P", "-c", _PROGRAM, str(Path(__file__).parents[2]), *self.uses],
@@ -156,6 +159,7 @@ class Sandbox:
         startup: float = STARTUP,
         serve: Callable[..., Any] | None = None,
         absent: Sequence[str] = (),
+        threads: bool = True,
     ) -> TaskResult:
         """Run a task: load a module and make calls to it.
 
@@ -170,6 +174,7 @@ class Sandbox:
                 called with the name and the arguments of the request.
             absent: Names of classes, methods (CLASS.METHOD) and functions of the libraries that do not exist for this
                 task.
+            threads: Whether the task may start threads.
 
         Raises:
             SandboxError: The fork server does not start.
@@ -184,9 +189,10 @@ class Sandbox:
             "calls": [{"function": call.function, "inputs": call.inputs} for call in calls],
             "seconds": seconds,
             "absent": list(absent),
+            "threads": threads,
         }
         sent = self._exchange(task, serve)
-        return TaskResult(error_record(ENDED), ()) if sent is None else results.read(sent, len(calls), seconds)
+        return UNFINISHED if sent is None else results.read(sent, len(calls), seconds)
 
     def call(
         self,

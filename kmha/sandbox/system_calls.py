@@ -69,9 +69,10 @@ _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x802C542A)  # of term
 _PRCTL = (3, 15, 16, 23, 39, 0x53564D41)  # names of threads and memory; what the process may do
 
 
-def _arguments() -> Iterator[tuple[str, int, int, int]]:
+def _arguments(threads: bool) -> Iterator[tuple[str, int, int, int]]:
     """Yield the system calls that are allowed if an argument has a certain value: (call, its index, mask, value)."""
-    yield "clone", 0, _SHARING, _SHARING
+    if threads:
+        yield "clone", 0, _SHARING, _SHARING
     yield "close_range", 2, _CLOSE_RANGE_UNSHARE, 0
     # Shared memory without a file stays whole while one page of it is mapped: no limit counts it. Memory that grows
     # downwards counts as stack, not as data.
@@ -88,8 +89,12 @@ def _arguments() -> Iterator[tuple[str, int, int, int]]:
             yield name, place, _OPENS, mode
 
 
-def restrict() -> None:
-    """Refuse all other system calls to this process for good. It needs `pyseccomp`."""
+def restrict(threads: bool = True) -> None:
+    """Refuse all other system calls to this process for good. It needs `pyseccomp`.
+
+    Args:
+        threads: Whether the process may start threads.
+    """
     import pyseccomp
 
     rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.ENOSYS))
@@ -97,7 +102,7 @@ def restrict() -> None:
         for name in names:
             with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this processor or libseccomp
                 rules.add_rule(action, name)
-    for name, place, bits, value in _arguments():
+    for name, place, bits, value in _arguments(threads):
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             rules.add_rule(pyseccomp.ALLOW, name, pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value))
     # The process may end itself. With SIGCONT, it would run on while its files are counted.
@@ -108,7 +113,7 @@ def restrict() -> None:
                 for place, value in ((0, os.getpid()), (2, number))
             )
             rules.add_rule(pyseccomp.ALLOW, "tgkill", itself, signal_number)
-    for name, place, bits, value in _REFUSED_ARGUMENTS:
+    for name, place, bits, value in _REFUSED_ARGUMENTS if threads else (*_REFUSED_ARGUMENTS, ("clone", 0, 0, 0)):
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             argument = pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value)
             rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name, argument)

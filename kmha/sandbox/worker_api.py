@@ -124,6 +124,8 @@ def figure(drawn: Any) -> dict[str, Any]:
         meshes: list[Any] = [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]
         if not meshes or getattr(axes, "_colorbar", None) is not None:  # the axes of a color bar
             continue
+        if not _can_be_seen(axes, meshes[0]):
+            continue
         left, right, rows = _borders(meshes[0])
         (first, last), (low, high), near = axes.get_xlim(), axes.get_ylim(), 1e-6
         whole = first <= left + near and right <= last + near
@@ -151,6 +153,19 @@ def figure(drawn: Any) -> dict[str, Any]:
             }
         )
     return {"panels": panels}
+
+
+def _can_be_seen(axes: Any, mesh: Any) -> bool:
+    """Return whether an image can be seen: it is not hidden, transparent or tiny, and hardly covered by others."""
+    from matplotlib.transforms import Bbox
+
+    alpha, place = mesh.get_alpha(), axes.get_position()
+    width, height = axes.figure.get_size_inches() * (place.width, place.height)
+    shown = axes.get_visible() and mesh.get_visible() and (alpha is None or np.min(alpha) > 0.1)
+    others = [each.get_position() for each in axes.figure.axes if each is not axes and each.images]
+    covered = [part for other in others if (part := Bbox.intersection(place, other)) is not None]
+    free = all(part.width * part.height < 0.1 * place.width * place.height for part in covered)
+    return bool(shown and min(width, height) > 0.2 and free)
 
 
 def _borders(mesh: Any) -> tuple[float, float, Sequence[float]]:

@@ -47,6 +47,35 @@ def test_a_nan_that_is_mended_at_the_end_loses_points(sandbox, context):
     assert grade.mistake.id == "nan-mended-twice"
 
 
+ELSEWHERE = {
+    "a context": "contextvars.Context().run(work)",
+    "a thread": "thread = threading.Thread(target=work)\n    thread.start()\n    thread.join()",
+    "unseen": "sys.setprofile(None)\n    contextvars.Context().run(work)",
+    "unseen from the start": "unset(None)\n    contextvars.Context().run(work)",
+}
+
+
+@pytest.mark.parametrize("way", ELSEWHERE)
+def test_a_nan_that_is_made_elsewhere_loses_points(sandbox, way):
+    """What raises an error on a NaN holds for one context only, so in another one a NaN could be mended."""
+    (item,) = content.find("a4.masked_softmax", content.installed())
+    code = MENDED.format("np.errstate()").replace("def masked_softmax", "def made")
+    code += f"""
+import contextvars, sys, threading
+unset = sys.setprofile
+
+def masked_softmax(logits, mask, upstream):
+    found = []
+    def work():
+        found.append(made(logits, mask, upstream))
+    {ELSEWHERE[way]}
+    return found[0]
+"""
+    grade = judge(item, code, sandbox, seed=1, explained=False)
+    (problem,) = (outcome.problem for outcome in grade.outcomes if outcome.problem)
+    assert "computes in another context or thread" in problem
+
+
 def test_an_answer_that_makes_no_nan(sandbox):
     (item,) = content.find("a4.masked_softmax", content.installed())
     assert judge(item, CHOSEN, sandbox, seed=1).passed

@@ -50,6 +50,10 @@ DROPOUT = "self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dt
             "the same scores are dropped in all",
         ),
         (
+            "keras.layers.Dropout(self.dropout, noise_shape=(None, None, None, 1), dtype=self.dtype_policy)",
+            "the same scores are dropped in all",
+        ),
+        (
             "lambda scores, training: 0.625 * keras.layers.Dropout(0.5, dtype='float64')(scores, training=training)"
             " if training else scores",
             "of the scores are dropped in training, expected about 20%",
@@ -64,6 +68,43 @@ def test_dropout_that_only_looks_like_it(dropout, says):
         grade = judge(item, answer, sandbox, seed=3, files=needed_solutions(item), explained=False)
     (outcome,) = (outcome for outcome in grade.outcomes if outcome.check.says == "dropout, in training")
     assert says in str(outcome.problem)
+
+
+def _scope(name):
+    (item,) = content.find(name, content.installed())
+    scope: dict = {}
+    exec(item.master.solution, scope)  # noqa: S102 - our own solution
+    return item, scope[item.name]
+
+
+def test_translations_of_another_shape_are_not_compared():
+    """An answer that read hardly any date got the points for it, because its shape made single letters count."""
+    (item,) = content.find("a7.translate", content.installed())
+    (check,) = (check for check in item.spec.checks if "reads new ones" in check.says)
+    inputs = check.draw(np.random.default_rng(3))
+    dates = check.judge.__globals__["TARGETS"][inputs["new source"].tobytes()][:, 1:]
+    result = {"losses": [3.0] * 5 + [0.1] * 5, "read": dates}
+    assert check.judge(inputs, result, None) is None
+    assert "an array of shape (1, 1, " in check.judge(inputs, result | {"read": dates[None, None]}, None)
+
+
+def test_equations_are_drawn_with_many_letters():
+    """An answer with a table of six equations got all points."""
+    item, _ = _scope("a1.letter_sizes")
+    drawn = {check.draw(np.random.default_rng(seed))["equation"] for check in item.spec.checks if check.draw
+             for seed in range(20)}  # fmt: skip
+    assert len(drawn) > 50
+
+
+def test_the_tolerance_decides_on_a_rank():
+    """An answer that ignored it got all points."""
+    item, solution = _scope("a3.rank_of_bilinear")
+    draw = next(check.draw for check in item.spec.checks if check.draw)
+    drawn = [draw(np.random.default_rng(seed)) for seed in range(20)]
+    ranks = [solution(**inputs)[1] for inputs in drawn]
+    for tolerance in (1e-8, 1e-15):
+        other = [solution(**inputs | {"tolerance": tolerance})[1] for inputs in drawn]
+        assert sum(np.any(mine != right) for mine, right in zip(other, ranks, strict=True)) > 4
 
 
 @pytest.mark.parametrize("seed", range(8))

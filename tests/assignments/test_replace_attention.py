@@ -37,6 +37,24 @@ def replace_attention(model):
 """
 
 
+UNREPLACED = """
+import keras
+from keras import ops
+
+def replace_attention(model):
+    copy = keras.models.clone_model(model)
+    copy.set_weights(model.get_weights())
+    return copy
+
+def _compute_attention(self, query, key, value, attention_mask=None, *more, **others):
+    logits = ops.einsum("BTHO,BSHO->BHTS", query, key) / self._key_dim**0.5
+    scores = self._masked_softmax(logits, attention_mask)
+    return ops.einsum("BHTS,BSHO->BTHO", scores, value), scores
+
+keras.layers.MultiHeadAttention._compute_attention = _compute_attention
+"""
+
+
 LIES = """
 import keras
 
@@ -113,19 +131,19 @@ def replace_attention(model):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("id", ["inherits", "renames", "no model"])
+@pytest.mark.parametrize("id", ["inherits", "renames", "no model", "unreplaced"])
 def test_copies_that_only_look_right(id):
     (item,) = content.find("a9.replace_attention", content.installed())
-    code = item.master.solution + NO_MODEL if id == "no model" else INHERITS
+    code = {"no model": item.master.solution + NO_MODEL, "unreplaced": UNREPLACED}.get(id, INHERITS)
     if id == "renames":
         code = code.replace(
             "    return copy\n", "    keras.layers.MultiHeadAttention = type('Other', (), {})\n    return copy\n"
         )
     with Sandbox(item.spec.uses) as sandbox:
         grade = judge(item, code, sandbox, seed=1, files=needed_solutions(item), explained=False)
-    problem = "OwnAttention with MultiHeadAttention" if id != "no model" else "you do not return a new Keras model."
+    problem = "with MultiHeadAttention" if id != "no model" else "you do not return a new Keras model."
     assert problem in grade.outcomes[1].problem
-    assert grade.points <= 9
+    assert grade.points <= 3
 
 
 def test_the_trained_model_gives_the_numbers_that_are_expected():

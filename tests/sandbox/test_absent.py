@@ -20,6 +20,7 @@ WAYS = {
     "its file": "importlib.reload(keras.src.layers.core.einsum_dense)",
     "its file again": "exec(open(keras.src.layers.core.einsum_dense.__file__).read())",
     "an old copy": "importlib.import_module('tensorflow.python.keras.layers.core').Dense(3)",
+    "the base of an old copy": "sys.modules['tensorflow.python.keras.layers.dense_attention'].BaseDenseAttention()",
     "a function": "keras.ops.dot_product_attention(*[tf.ones((2, 3, 4, 5))] * 3)",
     "its backend's": "keras.src.backend.nn.dot_product_attention(*[tf.ones((2, 3, 4, 5))] * 3)",
     "another backend's": "importlib.import_module('keras.src.backend.numpy.nn').dot_product_attention",

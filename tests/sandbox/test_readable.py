@@ -1,5 +1,6 @@
 import importlib.metadata
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,27 @@ def test_what_a_library_requires():
     assert {"matplotlib", "PIL", "dateutil", "numpy"} <= {path.name for path in found}
     # It contains modules of other packages too.
     assert not any(path.name == "__pycache__" and path.parent.name.endswith("-packages") for path in found)
+
+
+def test_files_are_read_once(tmp_path, monkeypatch):
+    """A task told another which files it had read, by their access times."""
+    monkeypatch.setattr(readable, "paths", lambda uses: [str(tmp_path / "folder"), str(tmp_path / "file.py")])
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    files = [tmp_path / "file.py", tmp_path / "folder" / "inner" / "other.py"]
+    for file in files:
+        file.write_text("text")
+        os.utime(file, (1e9, 1e9))
+    os.mkfifo(tmp_path / "folder" / "pipe")  # reading it would wait forever
+    opened = []
+    monkeypatch.setattr(
+        "builtins.open", lambda file, *_, known=open, **more: opened.append(file) or known(file, *_, **more)
+    )
+    readable.read_once(["numpy"])
+    assert {*opened} == {*map(str, files)}
+    if all(file.stat().st_atime > 1e9 for file in files):  # this system keeps access times
+        opened.clear()
+        readable.read_once(["numpy"])
+        assert opened == []
 
 
 def test_hidden_files_are_left_out(tmp_path):

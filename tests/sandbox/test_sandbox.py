@@ -462,6 +462,21 @@ def test_a_supervisor_that_hangs_is_not_waited_for(monkeypatch, tmp_path):
         assert sandbox.run("f", "def f():\n    return 1\n", _calls()).results[0].value == 1
 
 
+def test_a_task_without_threads(sandbox):
+    """With threads, a task could choose the number of the next process. Products of matrices need none."""
+    code = """
+import threading
+import numpy as np
+
+def f(size):
+    assert np.trace(np.ones((size, size)) @ np.eye(size)) == size
+    threading.Thread(target=print).start()
+"""
+    ran = sandbox.run("f", code, [Call({"size": 700})], threads=False).results[0]
+    assert "can't start new thread" in ran.error["says"]
+    assert sandbox.run("f", code, [Call({"size": 700})]).results[0].error is None
+
+
 def test_the_number_of_a_process_tells_nothing_of_earlier_ones(sandbox):
     """An answer started threads until the next process had the number that it wanted to tell it."""
     code = "import os\ndef number():\n    return os.getpid()\n"

@@ -40,6 +40,30 @@ def test_a_figure():
     np.testing.assert_array_equal(two["image"], np.arange(20.0).reshape(4, 5))
 
 
+@pytest.mark.parametrize("way", ["alpha", "hidden", "on each other", "tiny"])
+def test_images_that_cannot_be_seen(way):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    drawn, panels = plt.subplots(1, 2, figsize=(0.01, 0.01) if way == "tiny" else None)
+    for axes in panels:
+        axes.imshow(np.arange(6.0).reshape(2, 3), alpha=0.0 if way == "alpha" else None)
+        axes.set_visible(way != "hidden")
+        if way == "on each other":
+            axes.set_position((0.1, 0.1, 0.8, 0.8))
+    found = worker_api.figure(drawn)["panels"]
+    plt.close(drawn)
+    assert found == []
+
+
+def test_images_that_touch_each_other():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    drawn, panels = plt.subplots(1, 3, gridspec_kw={"wspace": 0})
+    for axes in panels:
+        axes.imshow(np.eye(2), aspect="auto")
+    found = worker_api.figure(drawn)["panels"]
+    plt.close(drawn)
+    assert len(found) == 3
+
+
 def test_what_only_looks_like_a_figure():
     """It had eight of ten points, and nothing was drawn."""
     pytest.importorskip("matplotlib")

@@ -1,5 +1,7 @@
 """Checks of `letter_sizes`, and the ways in which equations are misread."""
 
+import string
+
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 PROJECTIONS = ("...NI , HIO -> ...NHO", "...MI , HIO -> ...MHO")
@@ -18,8 +20,11 @@ def inputs_of(rng, equation, size, batch):
 
 
 def draw_equation(rng, equations, axes):
+    """Draw an equation with other letters, so that only who reads it knows what they stand for."""
     drawn = sizes(rng, 5 + axes)
-    return inputs_of(rng, str(rng.choice(equations)), dict(zip("NMHIO", drawn, strict=False)), tuple(drawn[5:]))
+    found = inputs_of(rng, str(rng.choice(equations)), dict(zip("NMHIO", drawn, strict=False)), tuple(drawn[5:]))
+    letters = str.maketrans("NMHIO", "".join(rng.permutation([*string.ascii_uppercase])[:5]))
+    return found | {"equation": found["equation"].translate(letters)}
 
 
 def draw_projection(rng):
@@ -36,7 +41,8 @@ def draw_axes(rng):
 
 
 def draw_unsorted(rng):
-    return draw_equation(rng, (UNSORTED,), 1)
+    drawn = sizes(rng, 6)
+    return inputs_of(rng, UNSORTED, dict(zip("NMHIO", drawn, strict=False)), tuple(drawn[5:]))
 
 
 def draw_equal(rng):

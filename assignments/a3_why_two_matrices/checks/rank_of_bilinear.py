@@ -10,7 +10,11 @@ SINGULAR = "singular = np.linalg.svd(bilinear, compute_uv=False)"
 
 
 def draw(rng):
-    """Draw heads that include one of small numbers, one of large numbers, and three of lower rank."""
+    """Draw heads that include one of small numbers, one of large numbers, and three of lower rank.
+
+    The tolerance decides on the rank of the head of small numbers.
+    """
+    tolerance = 10.0 ** -int(rng.integers(3, 9))
     heads, size = sizes(rng, 2, least=4, most=7)
     features = size + int(rng.integers(2, 5))
     if features == heads:
@@ -20,13 +24,14 @@ def draw(rng):
     if heads >= 4 and size >= 3:
         query[order[0]] *= 1e-6
         key[order[0]] *= 1e-6
+        key[order[0], :, 0] *= 0.01 * tolerance
         query[order[1]] *= 1e5
         key[order[1]] *= 1e5
         key[order[1], :, 1] = 2 * key[order[1], :, 0]
         query[order[2], :, 0] = 0
         key[order[2], :, 1] = 0
         query[order[3], :, 2] = query[order[3], :, 0] - query[order[3], :, 1]
-    return {"query_kernel": query, "key_kernel": key, "tolerance": 1e-8}
+    return {"query_kernel": query, "key_kernel": key, "tolerance": tolerance}
 
 
 def draw_wide(rng):

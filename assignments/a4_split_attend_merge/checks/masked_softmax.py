@@ -49,6 +49,7 @@ def draw_any(rng):
 def ask_without_nan(answer, inputs):
     """Call it so that whatever makes a NaN from other numbers raises an error, whether or not the NaN is mended later."""
     import contextlib
+    import sys
 
     class Ignored(contextlib.ContextDecorator, contextlib.nullcontext):
         def __init__(self, **kinds):
@@ -65,7 +66,23 @@ def ask_without_nan(answer, inputs):
     # The answer may have imported `errstate` and `seterr` by name: NumPy 2 keeps what they set in this variable.
     np.errstate.__enter__.__globals__["_extobj_contextvar"] = Fixed()
     np.errstate = Ignored
-    return answer.masked_softmax(**inputs)
+
+    own = sys._getframe()
+
+    def watch(frame, event, called):
+        """What NumPy does with a NaN is set for a context. Another one, or a thread, has the defaults."""
+        name, owner = getattr(called, "__name__", ""), type(getattr(called, "__self__", None)).__name__
+        leaves = owner == "Context" or name == "setprofile" or name.startswith("start_")
+        if event == "c_call" and leaves and frame is not own:
+            raise RuntimeError("your code computes in another context or thread. Here, it must not.")
+
+    sys.setprofile(watch)
+    result = answer.masked_softmax(**inputs)
+    watched = sys.getprofile() is watch
+    sys.setprofile(None)
+    if not watched:
+        raise RuntimeError("your code computes in another context or thread. Here, it must not.")
+    return result
 
 
 EXERCISE = Exercise(

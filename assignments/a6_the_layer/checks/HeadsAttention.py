@@ -72,14 +72,20 @@ def draw_causal(rng):
 
 
 def draw_training(rng):
-    """Return one key, whose score is 1 before dropout, and a merge that lays the heads side by side."""
-    batch, rows, heads, size = 5, 8, 3, 4
-    found = weights(rng, heads, size, heads * size, 7)
+    """Return values that are the rows of an identity, twice side by side, and a merge that lays the heads side by side.
+
+    So the output consists of the scores that are left, each of them twice.
+    """
+    batch, rows, heads, keys = 5, 6, 3, 4
+    size = 2 * keys
+    found = weights(rng, heads, size, heads * size, keys)
+    found["value_dense.kernel"] = np.repeat(np.tile(np.eye(keys), 2)[None], heads, axis=0)
+    found["value_dense.bias"] = np.zeros((heads, size))
     found["output_dense.kernel"] = np.eye(heads * size).reshape(heads, size, heads * size)
     found["output_dense.bias"] = np.zeros(heads * size)
     return {
-        "query": rng.normal(size=(batch, rows, heads * size)),
-        "value": rng.normal(size=(batch, 1, 7)),
+        "query": 0.3 * rng.normal(size=(batch, rows, heads * size)),
+        "value": np.repeat(np.eye(keys)[None], batch, axis=0),
         "attention_mask": None,
         "weights": found,
         "made": {"dropout": 0.2},
@@ -89,13 +95,8 @@ def draw_training(rng):
 
 def called(answer, inputs):
     """Return the layer's result with the given weights."""
-    import warnings
-
     import keras
 
-    warnings.filterwarnings(
-        "ignore", "You are using a softmax over axis"
-    )  # warns of a single key, which is intended here
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
     layer = answer.HeadsAttention(heads, size, **inputs["made"])
@@ -162,10 +163,10 @@ def right_dtypes(inputs, result, expected):
 def dropped(inputs, result, expected):
     """Check that whole scores are dropped, that the others grow by 1 / (1 - rate), and that the returned ones do not change."""
     kept = 1 / (1 - inputs["made"]["dropout"])
-    weights = inputs["weights"]
-    value = np.einsum("BSI,HIO->BSHO", inputs["value"], weights["value_dense.kernel"]) + weights["value_dense.bias"]
-    output, scores = np.asarray(result[0]), np.asarray(result[1])
-    factors = output.reshape(*output.shape[:2], *value.shape[2:]) / value  # (B, T, H, O)
+    output, scores = np.asarray(result[0]), np.asarray(expected[1])
+    batch, heads, rows, keys = scores.shape
+    twice = np.moveaxis(output.reshape(batch, rows, heads, 2, keys), 3, -1)  # (B, T, H, S, 2)
+    factors = twice / np.swapaxes(scores, 1, 2)[..., None]
     lost = np.isclose(factors[..., 0], 0.0, atol=1e-6)
     share, rate = np.mean(lost), inputs["made"]["dropout"]
     if not lost.any():
@@ -173,12 +174,12 @@ def dropped(inputs, result, expected):
     if not np.allclose(factors, factors[..., :1], atol=1e-6):
         return "the dropped numbers are not scores: a dropped score takes all of its value's features with it."
     if not np.all(np.isclose(factors, 0.0, atol=1e-6) | np.isclose(factors, kept, atol=1e-6)):
-        return "with one key, whose score is 1, the mix in training is neither 0 nor the value times 1 / (1 - rate)."
+        return "the scores that mix the values in training are neither 0 nor the scores times 1 / (1 - rate)."
     if not rate / 4 < share < 2 * rate:
         return f"{share:.0%} of the scores are dropped in training, expected about {rate:.0%}."
-    if any(np.all(lost == lost.take([0], axis)) for axis in range(3)):
-        return "the same scores are dropped in all sentences, rows or heads. Each is dropped by chance."
-    if not np.allclose(scores, 1.0):
+    if any(np.all(lost == lost.take([0], axis)) for axis in range(4)):
+        return "the same scores are dropped in all sentences, rows, heads or columns. Each is dropped by chance."
+    if not np.allclose(np.asarray(result[1]), scores):
         return "the returned scores are not those before dropout."
     return None
 

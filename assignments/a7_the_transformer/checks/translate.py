@@ -149,7 +149,10 @@ def reads(inputs, result, expected):
         return (
             f"your Transformer does not learn: its loss is {first:.2f} in the first steps and {last:.2f} in the last."
         )
-    right = np.all(np.asarray(result["read"]) == TARGETS[inputs["new source"].tobytes()][:, 1:], axis=1)
+    read, dates = np.asarray(result["read"]), TARGETS[inputs["new source"].tobytes()][:, 1:]
+    if read.shape != dates.shape:
+        return f"`translate` returns an array of shape {read.shape}, expected {dates.shape}."
+    right = np.all(read == dates, axis=1)
     if right.mean() < 0.6:
         return " new dates correctly."
     return None

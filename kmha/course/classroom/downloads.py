@@ -10,7 +10,7 @@
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +24,7 @@ _UPLOADED = r"(?:(?P<upload>\d+)_(?P<file>.+)|(?P<typed>(?:text|link)\.html))"
 _ANONYMOUS = re.compile(rf"(?P<late>LATE_)?(?P<student>anon_[1-9A-HJ-NP-Za-km-z]{{5}})_{_UPLOADED}", re.S)
 _NUMBER = re.compile(r"_(?P<number>\d+)(?=_)")
 _REST = re.compile(f"_{_UPLOADED}", re.S)
+_WITHIN = re.compile(r"_\d+_")  # Canvas writes such a part of a student's name as -12-
 _MOST, _HALF = 0.9, 0.5  # shares of a folder's files
 _COPY = re.compile(r"(?i)[\s-]*(?:cop(?:y|ie)|kopie)?[\s(]*\d*\)?$")  # what systems add to the name of a copy
 _SUBMISSION = re.compile(r"(submission_\d+):\s*")
@@ -82,6 +83,8 @@ def _readings(name: str) -> list[_Reading]:
     readings = []
     for number in _NUMBER.finditer(name):
         student = name[: number.start()].removesuffix("_LATE")
+        if _WITHIN.search(student):
+            break  # a student may call a file so that the rest looks like another student's
         if student and (rest := _REST.fullmatch(name, number.end())):
             readings.append(_reading(student, number["number"], len(student) < number.start(), rest))
     return readings
@@ -115,20 +118,27 @@ def owners(paths: Sequence[Path]) -> dict[str, Owner]:
 def _chosen(readings: Mapping[Path, Sequence[_Reading]]) -> dict[Path, _Reading]:
     """Return for each name the reading that the fewest readings of other names contradict, and then the first.
 
-    A student's own name can end with a number, `student_1_12_345_answer.py`. So can a file's name begin.
+    A student's own name can end with a number, `student_1_12_345_answer.py`. So can a file's name begin. Names with one
+    reading decide first, because students can choose a file's name so that it has several.
     """
-    every = [reading for each in readings.values() for reading in each]
-    numbers = Counter(reading.number for reading in every)
-    students = Counter((reading.number, reading.student) for reading in every)
-    uploads = Counter(reading.upload for reading in every)
-    files = Counter((reading.upload, reading.number, reading.stem) for reading in every)
+    sure = _contradictions([each[0] for each in readings.values() if len(each) == 1])
+    every = _contradictions([reading for each in readings.values() for reading in each])
+    return {path: min(each, key=lambda one: (sure(one), every(one))) for path, each in readings.items()}
 
-    def contradictions(reading: _Reading) -> int:
+
+def _contradictions(others: Sequence[_Reading]) -> Callable[[_Reading], int]:
+    """Return a function that counts how many of the other readings contradict a reading."""
+    numbers = Counter(reading.number for reading in others)
+    students = Counter((reading.number, reading.student) for reading in others)
+    uploads = Counter(reading.upload for reading in others)
+    files = Counter((reading.upload, reading.number, reading.stem) for reading in others)
+
+    def count(reading: _Reading) -> int:
         other_students = numbers[reading.number] - students[reading.number, reading.student]
         other_files = uploads[reading.upload] - files[reading.upload, reading.number, reading.stem]
         return other_students + (other_files if reading.upload else 0)
 
-    return {path: min(each, key=contradictions) for path, each in readings.items()}
+    return count
 
 
 def _of_one_student(group: Mapping[Path, _Reading]) -> bool:

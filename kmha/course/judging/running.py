@@ -15,7 +15,7 @@ from kmha.course.judging.locked_cache import LockedCache
 from kmha.course.judging.marking import ROOM, TOO_MUCH, NamedMistake, size
 from kmha.course.judging.planning import Plan, PlannedCall, plan, plan_smallest
 from kmha.sandbox.results import TOO_LONG, exceeded
-from kmha.sandbox.sandbox import ENDED, SIGNATURE, STARTUP, Call, CallResult, Sandbox, TaskResult
+from kmha.sandbox.sandbox import SIGNATURE, STARTUP, UNFINISHED, Call, CallResult, Sandbox, TaskResult
 from kmha.sandbox.worker import arrays, error_record
 
 QUICK = 2.0  # seconds in which any right answer finishes a small call
@@ -115,12 +115,15 @@ class Runner:
                 yield CallResult(error=exceeded("time", limit))
             else:
                 # Each gets the whole time limit: what is left would tell it how long those before it took.
-                ran = self._run(answer, [call], limit, STARTUP)
+                # With threads, it could choose the process number of the next.
+                ran = self._run(answer, [call], limit, STARTUP, threads=False)
                 result = CallResult(error=ran.error) if ran.error is not None else ran.results[0]
                 room -= size(result.value)
                 yield result if room >= 0 else CallResult(error=error_record(TOO_MUCH))
 
-    def _run(self, answer: Answer, calls: Sequence[Call], seconds: float, startup: float) -> TaskResult:
+    def _run(
+        self, answer: Answer, calls: Sequence[Call], seconds: float, startup: float, threads: bool = True
+    ) -> TaskResult:
         for _ in range(2):  # something other than this answer may have ended the sandbox
             ran = self.sandbox.run(
                 self.item.name,
@@ -131,8 +134,9 @@ class Runner:
                 startup=startup,
                 serve=self.spec.serve,
                 absent=self.spec.forbids,
+                threads=threads,
             )
-            if ran.error is None or ran.error["says"] != ENDED:
+            if ran is not UNFINISHED:
                 break
         return ran
 

@@ -367,6 +367,16 @@ def test_students_of_canvas_with_similar_names(tmp_path, doubling):
     assert _students(tmp_path, names, doubling) == {"student_1_11": 2, "student_2_12": 2, "student_3_13": 2}
 
 
+def test_files_of_canvas_whose_names_look_like_another_students(tmp_path, doubling):
+    """With a name of hers and many others, one student took another's submission apart."""
+    names = ["doejane_1234_77_twice.py", "doejane_1234_78_again.py", "roejohn_1235_81_twice.py"]
+    own = ["82_twice.py", "83_x_1234_7_twice.py", "84_1234_7_twice.py", "85_1234_77_again.py"]
+    own += [f"{100 + each}_y{each}_66_{each}_a.py" for each in range(20)]
+    own += [f"{200 + each}_{77 + each % 2}_a.py" for each in range(20)]
+    names += [f"mallory_66_{name}" for name in own]
+    assert _students(tmp_path, names, doubling) == {"doejane_1234": 2, "roejohn_1235": 1, "mallory_66": len(own)}
+
+
 def test_files_of_canvas_whose_names_have_numbers(tmp_path, doubling):
     names = ["doejane_12_345_hw_1_2_twice.py", "doejane_12_346_hw_1_2_again.py", "roejim_13_347_hw_1_2_twice.py"]
     assert _students(tmp_path, names, doubling) == {"doejane_12": 2, "roejim_13": 1}
