@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 LARGEST, FILES = 64 << 20, 500  # maximum numbers of bytes and of files in a scratch folder
+MAPS = 32 << 20  # maximum number of bytes in the kernel's list of mapped files, which takes a second to read
 
 
 def make() -> Path:
@@ -20,7 +21,7 @@ def exceeds_limits(folder: Path, process: int | None = None) -> bool:
 
     The files that a process keeps open or mapped after it removed them count too, where the system tells (Linux).
     """
-    count, size = 0, 0 if process is None else removed_size(folder, process)
+    count, size = 0, 0
     pending = [os.fspath(folder)]
     while pending:
         try:
@@ -37,13 +38,14 @@ def exceeds_limits(folder: Path, process: int | None = None) -> bool:
             continue
         except OSError:
             return True
-    return size > LARGEST
+    return size > LARGEST or (process is not None and size + removed_size(folder, process) > LARGEST)
 
 
 def removed_size(folder: Path, process: int) -> int:
     """Return the number of bytes in the files of a folder that a process has removed and still uses.
 
-    Nothing tells the size of a file that is only mapped, so it counts as a quarter of what all files may have.
+    Nothing tells the size of a file that is only mapped, so it counts as a quarter of what all files may have. A list
+    of mapped files that is too long to read counts as more than all of it.
     """
     with contextlib.suppress(OSError):  # the process has ended, or this system does not tell
         for thread in os.listdir(f"/proc/{process}/task"):
@@ -65,11 +67,14 @@ def _removed_sizes(folder: Path, thread: str) -> dict[int, int] | None:
             if stat.S_ISREG(found.st_mode) and not found.st_nlink:
                 sizes[found.st_ino] = _bytes(found)
     within = b" " + os.fsencode(folder) + b"/"
+    left = MAPS
     with open(f"{thread}/maps", "rb") as maps:  # as bytes: a name may contain what ends a line of text
-        for line in maps:
-            used = True
+        while left > 0 and (line := maps.readline(left)):
+            used, left = True, left - len(line)
             if within in line and line.endswith(b" (deleted)\n"):
                 sizes.setdefault(int(line.split()[4]), LARGEST // 4)
+    if left <= 0:
+        sizes[0] = LARGEST + 1
     return sizes if used else None
 
 

@@ -22,17 +22,16 @@ _ALLOWED = (
     *("access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "chdir"),
     *("fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "symlink"),
     *("symlinkat", "link", "linkat", "ftruncate", "fsync", "fdatasync", "flock", "umask"),
-    *("copy_file_range", "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr"),
-    *("flistxattr", "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create"),
+    *("copy_file_range", "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create"),
     *("epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2"),
     # Memory and threads.
-    *("munmap", "mremap", "mprotect", "madvise", "brk", "msync", "membarrier", "get_mempolicy"),
+    *("munmap", "mremap", "mprotect", "brk", "msync", "membarrier", "get_mempolicy"),
     *("futex", "futex_waitv", "set_robust_list", "get_robust_list", "rseq", "set_tid_address", "arch_prctl", "gettid"),
     *("exit", "exit_group", "restart_syscall", "sched_yield", "sched_getaffinity", "sched_getparam", "getcpu"),
     *("sched_getscheduler", "sched_get_priority_max", "sched_get_priority_min", "sched_getattr"),
     # What the process may know about itself, time, and its own signals.
     *("getpid", "getppid", "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgrp"),
-    *("getpgid", "getsid", "getpriority", "getrlimit", "getrusage", "times", "sysinfo", "uname", "capget", "getrandom"),
+    *("getpgid", "getsid", "getpriority", "getrlimit", "times", "sysinfo", "uname", "capget", "getrandom"),
     *("clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "alarm", "pause"),
     *("setitimer", "getitimer"),
     *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigtimedwait", "rt_sigsuspend"),
@@ -47,7 +46,11 @@ _REFUSED = (
     *("sched_setparam", "mknod", "mknodat", "memfd_create", "inotify_init", "inotify_init1", "fanotify_init"),
     # A pipe keeps what `sendfile` put into it, in pages of up to 2 MB, after the file is gone, and no limit counts it.
     *("fallocate", "sendfile"),
+    # It tells which pages of a file were in memory.
+    "getrusage",
 )
+# These attributes are read wherever the file lies. Programs know that many file systems do not have them.
+_UNSUPPORTED = ("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr")
 # The kernel reads these arguments as 32 bits, so the mask leaves out the bits above them.
 _WORD = 0xFFFFFFFF
 # A new task must be a thread, and share its files: what it opens and removes must count (`kmha.sandbox.scratch`).
@@ -62,9 +65,12 @@ _REFUSED_ARGUMENTS = (
     ("mmap", 3, _MAP_GROWSDOWN, _MAP_GROWSDOWN),
 )
 _OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
-# Commands of `fcntl` that copy a descriptor, read and set its flags, or lock a part of a file. Others report changes in
-# folders, delay those who open a file, send signals, or make a pipe larger than the memory limit.
-_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1034)
+# Commands of `fcntl` that copy a descriptor, or read and set its flags. Others lock parts of a file, in memory of the
+# kernel that no limit counts, report changes in folders, delay those who open a file, send signals, or make a pipe
+# larger than the memory limit.
+_FCNTL = (0, 1, 2, 3, 4, 1030, 1032, 1034)
+# Advice on memory, but none that moves pages of a file into memory or out of it.
+_MADVISE = (0, 1, 2, 4, 8, 10, 11, 14, 15, 16, 17)
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x802C542A)  # of terminals; bytes to read; flags
 _PRCTL = (3, 15, 16, 23, 39, 0x53564D41)  # names of threads and memory; what the process may do
 
@@ -79,6 +85,7 @@ def _arguments(threads: bool) -> Iterator[tuple[str, int, int, int]]:
     kinds = 0, _MAP_SHARED, _MAP_ANONYMOUS
     yield from (("mmap", 3, _SHARED_MEMORY | _MAP_GROWSDOWN, kind) for kind in kinds)
     yield from (("fcntl", 1, _WORD, command) for command in _FCNTL)
+    yield from (("madvise", 2, _WORD, advice) for advice in _MADVISE)
     yield from (("ioctl", 1, _WORD, command) for command in _IOCTL)
     yield from (("prctl", 0, _WORD, command) for command in _PRCTL)
     # The process may read limits, but not set them.
@@ -98,7 +105,8 @@ def restrict(threads: bool = True) -> None:
     import pyseccomp
 
     rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.ENOSYS))
-    for action, names in ((pyseccomp.ALLOW, _ALLOWED), (pyseccomp.ERRNO(errno.EPERM), _REFUSED)):
+    refused, unsupported = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOTSUP)
+    for action, names in ((pyseccomp.ALLOW, _ALLOWED), (refused, _REFUSED), (unsupported, _UNSUPPORTED)):
         for name in names:
             with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this processor or libseccomp
                 rules.add_rule(action, name)

@@ -95,6 +95,15 @@ def test_files_that_are_mapped_and_removed_count(place, monkeypatch, name, linke
     assert not scratch.exceeds_limits(folder, os.getpid())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which files are mapped")
+def test_a_list_of_mapped_files_that_is_too_long_is_not_read(place, monkeypatch):
+    """A task whose mapped files had long names kept its supervisor reading for four times its time limit."""
+    folder = scratch.make()
+    assert not scratch.exceeds_limits(folder, os.getpid())
+    monkeypatch.setattr(scratch, "MAPS", 100)
+    assert scratch.exceeds_limits(folder, os.getpid())
+
+
 def test_folder_that_is_already_gone(place):
     folder = scratch.make()
     folder.rmdir()

@@ -14,6 +14,7 @@ from kmha.course.classroom.grading import GradedSubmission
 from kmha.course.exercises import extras
 from kmha.course.exercises.content import Assignment
 from kmha.course.judging.marking import error_text
+from kmha.sandbox.results import visible
 
 TEMPLATES = "templates"
 
@@ -75,5 +76,5 @@ def _environment() -> Any:
     # The policy allows the style by its hash, so the style must not be escaped.
     hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     environment.globals.update(style=extras.load("markupsafe").Markup(style), style_hash=f"sha256-{hashed}")
-    environment.filters["error_text"] = error_text
+    environment.filters |= {"error_text": error_text, "visible": visible}
     return environment

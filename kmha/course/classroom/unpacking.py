@@ -280,6 +280,7 @@ def _count_members(path: Path) -> int:
 
 
 def _of_zip(file: Path, note: Callable[[str], None], archives: Archives) -> Iterator[Entry]:
+    room = file.stat().st_size  # of the members, unless they overlap, which makes an archive of 2 MB take hours
     for info in sorted(archives.members_of(file), key=lambda info: info.filename):
         if not info.filename:  # zipfile itself fails on a member without a name
             note("A file in an archive is left out: it has no name.")
@@ -287,7 +288,8 @@ def _of_zip(file: Path, note: Callable[[str], None], archives: Archives) -> Iter
         path = _path(info.filename)
         if info.is_dir() or _is_ignored(path):
             continue
-        if reason := _why_refused(info, path):
+        room -= info.compress_size
+        if reason := "the files in the archive overlap" if room < 0 else _why_refused(info, path):
             note(f"{path!s:.200} is left out: {reason}.")
         else:
             yield Entry(path, partial(_read_member, archives, file, info))

@@ -69,6 +69,10 @@ def parse(cells: Iterable[str], limit: float = float("inf")) -> ParsedCells:
     return found
 
 
+# Python writes no whole number of more than 4,300 digits, but reads one that is not decimal.
+_LONG_NUMBER = re.compile(r"0[xob][0-9a-f_]{3000}", re.IGNORECASE)
+
+
 def effort(code: str) -> int:
     """Return a measure of the time that Python takes to parse a text, if its author makes that as long as possible.
 
@@ -85,8 +89,8 @@ def effort(code: str) -> int:
 
 
 def syntax_tree(code: str) -> ast.Module | None:
-    """Return the syntax tree of a text, or `None` if it cannot be parsed."""
-    if effort(code) > EFFORT:
+    """Return the syntax tree of a text, or `None` if it cannot be parsed, or not be written as text again."""
+    if effort(code) > EFFORT or _LONG_NUMBER.search(code):
         return None
     try:
         return ast.parse(code, "<answer>")

@@ -30,7 +30,11 @@ class _Tags(HTMLParser):
 @pytest.fixture(scope="module")
 def found(tmp_path_factory, doubling):
     folder = tmp_path_factory.mktemp("class")
-    for id, code in (("<script>alert(2)<", CODE), ("anna", doubling.items[0].master.solution), ("bob", "")):
+    for id, code in (
+        ("<script>alert(2)<", f"{CODE}\n# \x1b[2J \u202e"),
+        ("anna", doubling.items[0].master.solution),
+        ("bob", ""),
+    ):
         (folder / "in" / id / "a1").mkdir(parents=True)
         (folder / "in" / id / "a1" / "twice.py").write_text(code)
     (folder / "in" / "anna" / "<img src=x onerror=alert(3)>.ipynb").write_text("")
@@ -57,6 +61,7 @@ def test_untrusted_text_is_escaped(found):
         assert not [name for _, attributes in tags.found for name in attributes if name.startswith("on")]
     student = next(text for name, text in found.items() if name.startswith("students/_script"))
     assert student.count("&lt;script&gt;alert(1)") >= 3  # printed, raised, and in the code
+    assert "# \\x1b[2J \\u202e" in student  # what it would do to a terminal, and to the order of letters
     assert "&lt;img src=x onerror=alert(3)&gt;" in found["students/anna.html"]
 
 

@@ -31,6 +31,8 @@ def test_commands_in_the_guide_exist(doubling):
         ("# YOUR CODE HERE", "#  where do I begin?\n", True),
         ('raise NotImplementedError("write this part")', "return array", False),
         ("def twice(", "def twice((", False),
+        # Python reads this number, but does not write it: it stopped the whole class.
+        ('raise NotImplementedError("write this part")', f"return 0x{5000 * 'f'}", False),
     ],
 )
 def test_is_starter(doubling, old, new, same):
