@@ -27,7 +27,14 @@ from kmha.verify.diagnosing.block_weights import (
     unused_owners,
     width_of,
 )
-from kmha.verify.diagnosing.calling import EMPTY, CandidateError, guessed_arguments, to_candidate_mask, values_by_role
+from kmha.verify.diagnosing.calling import (
+    EMPTY,
+    CandidateError,
+    guessed_arguments,
+    to_candidate_mask,
+    values_by_role,
+    without_flags,
+)
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.choice_evidence import ROTATION, code_of, likely_combinations
 from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, TIME
@@ -72,8 +79,9 @@ class BlockCandidate(LayerCandidate):
         crossing = memory is not None and (chain == CROSSING or memory.default is EMPTY)
         self.may_cross = memory is not None and not crossing
         if self.chain == "decoder":  # a decoder has masks for two attentions
-            open_names = [name for name in self.call_parameters if name not in self.call_given]
-            self.roles = with_mask_of_target({**self.by_place, **naming.roles_of(open_names, self.said)})
+            self.roles = with_mask_of_target(
+                {**self.by_place, **naming.roles_of(without_flags(self._named_inputs()), self.said)}
+            )
         elif crossing:
             if "memory_mask" in self.roles and "mask" not in self.roles:
                 self.roles = {"mask" if role == "memory_mask" else role: name for role, name in self.roles.items()}

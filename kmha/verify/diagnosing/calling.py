@@ -211,6 +211,15 @@ def check_roles(where: str, said: Mapping[str, str], *found: Parameters) -> None
     check_given(where, dict.fromkeys(said.values()), *found)
 
 
+def without_flags(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call's parameters without those that are named like masks and tell only whether to mask."""
+    return {
+        name: each
+        for name, each in found.items()
+        if not (naming.is_mask(name) and isinstance(getattr(each, "default", None), bool))
+    }
+
+
 def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Return the roles of the call's arguments. A look-ahead mask has the role "mask" if there is no other mask.
 
@@ -218,7 +227,7 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
         found: Parameters of the call.
         said: Names that the user gave for roles.
     """
-    roles = naming.roles_of(found, said)
+    roles = naming.roles_of(without_flags(found), said)
     if "look_ahead" in roles and "mask" not in roles:
         roles["mask"] = roles.pop("look_ahead")
     if "memory_mask" in roles and "memory" in roles and "mask" not in said:

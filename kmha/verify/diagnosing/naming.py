@@ -152,6 +152,15 @@ def mask_meaning(name: str) -> str:
     return "hides" if re.search(hiding, plain(name)) else "attends"
 
 
+def is_mask(name: str) -> bool:
+    """Return whether an argument has the name of a mask.
+
+    >>> is_mask("tgt_mask"), is_mask("use_causal_mask")
+    (True, False)
+    """
+    return "mask" in plain(name) and argument(name) not in ("causal", None)
+
+
 def weight(path: str) -> tuple[str | None, bool]:
     """Return the projection that a weight belongs to, and whether the weight's name means a bias.
 

@@ -38,6 +38,7 @@ IDS_AS_X = (
     "EmbeddingsWithLearnedPositionalEncoding",
     "AbsolutePositionalEmbedding",
     "AbEmbeddings",
+    "toroidal.models:TextEmbedding",
 )
 SHAPES = {  # of inputs that are not (B, T, I)
     "layers:FullAttention": dict.fromkeys(("queries", "keys", "values"), (BATCH, TIME, HEADS, SIZE)),
