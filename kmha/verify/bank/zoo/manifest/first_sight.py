@@ -1,8 +1,8 @@
 """Entries of packages that kmha was tried on before it was changed for them (the README tells how often it was right).
 
 Left out: packages of that trial that need a newer Python, or that import much besides what attention needs; layers of
-`minigrad-framework`, which take tensors of their own; the layer of `graph-transformer`, whose keys and values have edges
-added; and the attention of `distillable-vision-transformer`, which never uses its dropout.
+`minigrad-framework`, which take tensors of their own; the layer of `graph-transformer`, which adds edges to keys and
+values; and the attention of `distillable-vision-transformer`, which never uses its dropout.
 """
 
 from typing import Any
