@@ -22,7 +22,7 @@ _ALLOWED = (
     *("access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "chdir"),
     *("fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "symlink"),
     *("symlinkat", "link", "linkat", "ftruncate", "fsync", "fdatasync", "flock", "umask"),
-    *("copy_file_range", "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create"),
+    *("copy_file_range", "dup", "dup2", "dup3", "poll", "ppoll", "select", "pselect6", "epoll_create"),
     *("epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2"),
     # Memory and threads.
     *("munmap", "mremap", "mprotect", "brk", "msync", "membarrier", "get_mempolicy"),
@@ -32,7 +32,7 @@ _ALLOWED = (
     # What the process may know about itself, time, and its own signals.
     *("getpid", "getppid", "getuid", "geteuid", "getgid", "getegid", "getgroups", "getresuid", "getresgid", "getpgrp"),
     *("getpgid", "getsid", "getpriority", "getrlimit", "times", "sysinfo", "uname", "capget", "getrandom"),
-    *("clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "alarm", "pause"),
+    *("nanosleep", "gettimeofday", "time", "alarm", "pause"),
     *("setitimer", "getitimer"),
     *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigtimedwait", "rt_sigsuspend"),
     *("sigaltstack", "wait4", "waitid"),
@@ -65,6 +65,10 @@ _REFUSED_ARGUMENTS = (
     ("mmap", 3, _MAP_GROWSDOWN, _MAP_GROWSDOWN),
 )
 _OPENS = os.O_ACCMODE | os.O_TRUNC if sys.platform == "linux" else 0
+# Clocks of the system, and of the process and thread itself. Others tell how long another process has computed.
+_CLOCKS = range(12)
+# They use up numbers of the system, by which a task could tell the next one something.
+_NUMBERED = ("pipe", "pipe2")
 # Commands of `fcntl` that copy a descriptor, or read and set its flags. Others lock parts of a file, in memory of the
 # kernel that no limit counts, report changes in folders, delay those who open a file, send signals, or make a pipe
 # larger than the memory limit.
@@ -79,6 +83,8 @@ def _arguments(threads: bool) -> Iterator[tuple[str, int, int, int]]:
     """Yield the system calls that are allowed if an argument has a certain value: (call, its index, mask, value)."""
     if threads:
         yield "clone", 0, _SHARING, _SHARING
+    for name in ("clock_gettime", "clock_getres", "clock_nanosleep"):
+        yield from ((name, 0, _WORD, clock) for clock in _CLOCKS)
     yield "close_range", 2, _CLOSE_RANGE_UNSHARE, 0
     # Shared memory without a file stays whole while one page of it is mapped: no limit counts it. Memory that grows
     # downwards counts as stack, not as data.
@@ -100,13 +106,17 @@ def restrict(threads: bool = True) -> None:
     """Refuse all other system calls to this process for good. It needs `pyseccomp`.
 
     Args:
-        threads: Whether the process may start threads.
+        threads: Whether the process may start threads, and make pipes.
     """
     import pyseccomp
 
     rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.ENOSYS))
     refused, unsupported = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOTSUP)
-    for action, names in ((pyseccomp.ALLOW, _ALLOWED), (refused, _REFUSED), (unsupported, _UNSUPPORTED)):
+    for action, names in (
+        (pyseccomp.ALLOW, (*_ALLOWED, *_NUMBERED * threads)),
+        (refused, _REFUSED),
+        (unsupported, _UNSUPPORTED),
+    ):
         for name in names:
             with contextlib.suppress(OSError, ValueError, RuntimeError):  # unknown to this processor or libseccomp
                 rules.add_rule(action, name)

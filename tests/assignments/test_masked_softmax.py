@@ -51,6 +51,9 @@ ELSEWHERE = {
     "a context": "contextvars.Context().run(work)",
     "a thread": "thread = threading.Thread(target=work)\n    thread.start()\n    thread.join()",
     "unseen": "sys.setprofile(None)\n    contextvars.Context().run(work)",
+    "unseen once": "try:\n        sys.setprofile(None)\n    except RuntimeError:\n        pass\n"
+    "    contextvars.Context().run(work)",
+    "its variable": "np._core.umath._extobj_contextvar.set(np._core.umath._make_extobj(invalid='ignore'))\n    work()",
     "unseen from the start": "unset(None)\n    contextvars.Context().run(work)",
 }
 

@@ -119,10 +119,11 @@ def _chosen(readings: Mapping[Path, Sequence[_Reading]]) -> dict[Path, _Reading]
     """Return for each name the reading that the fewest readings of other names contradict, and then the first.
 
     A student's own name can end with a number, `student_1_12_345_answer.py`. So can a file's name begin. Names with one
-    reading decide first, because students can choose a file's name so that it has several.
+    reading decide first, and of the others only the first reading counts, because students can choose a file's name so
+    that it has further ones.
     """
     sure = _contradictions([each[0] for each in readings.values() if len(each) == 1])
-    every = _contradictions([reading for each in readings.values() for reading in each])
+    every = _contradictions([each[0] for each in readings.values()])
     return {path: min(each, key=lambda one: (sure(one), every(one))) for path, each in readings.items()}
 
 

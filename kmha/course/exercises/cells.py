@@ -29,6 +29,7 @@ EFFORT = 10**8  # maximum `effort` of parsing a text, which takes a tenth of a s
 warnings.filterwarnings("ignore", category=SyntaxWarning, module="<(answer|cell)>")
 # Methods that change a list, a set, a dict or an array.
 _CHANGES = ("add", "append", "extend", "fill", "insert", "pop", "remove", "reverse", "setdefault", "sort", "update")
+NAMES = 10**6  # maximum product of the numbers of names and scopes in a statement, a tenth of a second for `symtable`
 SCOPES = 200  # maximum number of scopes directly inside another scope: `symtable` is slow with many
 
 
@@ -190,6 +191,7 @@ def _statements(cell: str, body: Sequence[ast.stmt]) -> Iterator[Statement]:
         body, firsts, ends, [0, *ends], [*firsts[1:], len(lines) + 1], strict=False
     ):
         shared = before >= first or after <= end
+        _check_names(node)
         try:
             text = ast.unparse(node) if shared else "\n".join(lines[first - 1 : end])
             table = symtable.symtable(text, "<cell>", "exec")
@@ -224,6 +226,24 @@ def _changed(node: ast.stmt) -> Iterator[str]:
             if isinstance(target, ast.Name):
                 yield target.id
         pending.extend(ast.iter_child_nodes(current))
+
+
+_SCOPE = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+
+
+def _check_names(node: ast.stmt) -> None:
+    """Refuse a statement with many names and many functions: Python copies the names for each function inside."""
+    names = scopes = 0
+    for each in ast.walk(node):
+        names += isinstance(each, ast.arg | ast.alias) or (
+            isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
+        )
+        scopes += isinstance(each, _SCOPE)
+    if names * scopes > NAMES:
+        raise ValueError(f"a statement in it has {names:,} names and {scopes:,} functions.")
 
 
 def _check_scopes(table: symtable.SymbolTable) -> None:

@@ -496,28 +496,14 @@ def _possible_sizes(kernels: list[tuple[int, ...]], heads: int) -> Iterator[dict
     # The likeliest readings come first: H·O is one of the numbers, and O is as large as possible.
     for size in sorted(inner, key=lambda each: (each * heads not in numbers, -each)):
         for features, key_features, width in itertools.product(numbers, repeat=3):
-            yield {
-                "H": heads,
-                "O": size,
-                "E": width,
-                "I query": features,
-                "I key": key_features,
-                "I value": key_features,
-            }
-    # Values may have another head size.
-    for size, value_size in itertools.permutations(sorted(inner), 2):
-        if value_size * heads not in numbers and (heads, value_size) not in {shape[:2] for shape in kernels}:
-            continue
-        for features, key_features, width in itertools.product(numbers, repeat=3):
-            yield {
-                "H": heads,
-                "O": size,
-                "O value": value_size,
-                "E": width,
-                "I query": features,
-                "I key": key_features,
-                "I value": key_features,
-            }
+            inputs = {"I query": features, "I key": key_features, "I value": key_features}
+            yield {"H": heads, "O": size, "E": width, **inputs}
+    begins = {shape[:2] for shape in kernels}
+    for size, value_size in itertools.permutations(sorted(inner), 2):  # values may have heads of another size
+        if value_size * heads in numbers or (heads, value_size) in begins:
+            for features, width in itertools.product(numbers, repeat=2):
+                inputs = dict.fromkeys(("I query", "I key", "I value"), features)
+                yield {"H": heads, "O": size, "O value": value_size, "E": width, **inputs}
 
 
 def forms_of(role: str, is_bias: bool) -> tuple[str, ...]:

@@ -370,11 +370,14 @@ def test_students_of_canvas_with_similar_names(tmp_path, doubling):
 def test_files_of_canvas_whose_names_look_like_another_students(tmp_path, doubling):
     """With a name of hers and many others, one student took another's submission apart."""
     names = ["doejane_1234_77_twice.py", "doejane_1234_78_again.py", "roejohn_1235_81_twice.py"]
-    own = ["82_twice.py", "83_x_1234_7_twice.py", "84_1234_7_twice.py", "85_1234_77_again.py"]
+    names += [f"bob_12_{upload}_{upload + 9000}_hw.py" for upload in (499, 500)]  # a name that begins with a number
+    own = ["499_z.py", "500_z.py", "82_twice.py", "83_x_1234_7_twice.py", "84_1234_7_twice.py", "85_1234_77_again.py"]
     own += [f"{100 + each}_y{each}_66_{each}_a.py" for each in range(20)]
     own += [f"{200 + each}_{77 + each % 2}_a.py" for each in range(20)]
+    own[:2] = [f"{904 + number}_{name}" for number, name in enumerate(own[:2])]
     names += [f"mallory_66_{name}" for name in own]
-    assert _students(tmp_path, names, doubling) == {"doejane_1234": 2, "roejohn_1235": 1, "mallory_66": len(own)}
+    students = {"doejane_1234": 2, "roejohn_1235": 1, "mallory_66": len(own)}
+    assert _students(tmp_path, names, doubling) == students | {"bob_12": 2}
 
 
 def test_files_of_canvas_whose_names_have_numbers(tmp_path, doubling):
