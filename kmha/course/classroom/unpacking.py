@@ -27,7 +27,7 @@ MAX_MEMBERS = 20_000  # in all archives together
 MAX_ARCHIVE = 256 << 20  # bytes
 MAX_DEPTH = 12  # maximum depth of nested folders
 MAX_UNPACKED = 1 << 30  # bytes of all tar archives that are decompressed
-# Bytes of names and attributes of a file, and of all, in a tar archive. Until Python 3.11.10, `tarfile` takes four
+# Bytes of names and attributes of a file, and of all, in tar archives. Until Python 3.11.10, `tarfile` takes four
 # seconds for 64 KiB of digits, and a time that grows with the square.
 MAX_HEADER, MAX_HEADERS = 1 << 13, 2 << 20
 GLOBAL_COST = 2048  # attributes of all files in a tar archive count so many times, because each file has a copy of them
@@ -99,7 +99,7 @@ class Archives:
 
     def __init__(self, suffixes: Collection[str] = ()) -> None:
         self.suffixes = suffixes
-        self.files, self.count, self.members, self.kept, self.unpacked = 0, 0, 0, 0, 0
+        self.files, self.count, self.members, self.kept, self.unpacked, self.headers = 0, 0, 0, 0, 0, 0
         self.path: Path | None = None
         self.archive: zipfile.ZipFile | None = None
 
@@ -231,8 +231,9 @@ class _Header(tarfile.TarInfo):
         if self.size < 0:
             raise LeftOutError("it claims to contain less than nothing")
         if self.type in self._LONG:
-            archive.headers += self.size * (GLOBAL_COST if self.type == tarfile.XGLTYPE else 1)
-            if self.size > MAX_HEADER or archive.headers > MAX_HEADERS:
+            archives = archive.archives
+            archives.headers += self.size * (GLOBAL_COST if self.type == tarfile.XGLTYPE else 1)
+            if self.size > MAX_HEADER or archives.headers > MAX_HEADERS:
                 raise LeftOutError("its names and attributes are too long")
         if self.type == tarfile.GNUTYPE_SPARSE:
             self._refuse_sparse()
@@ -250,7 +251,12 @@ class _Header(tarfile.TarInfo):
 class _Tar(tarfile.TarFile):
     tarinfo = _Header
     members: list[tarfile.TarInfo]
-    headers = 0  # bytes of the names and attributes so far
+
+    @property
+    def archives(self) -> Archives:
+        """The archives of the submission, which count the bytes of all names and attributes."""
+        found: Archives = self.fileobj.fileobj.archives  # type: ignore[attr-defined]
+        return found
 
 
 class _Limited(io.RawIOBase):
