@@ -436,13 +436,28 @@ def _fitting(
     variables: Sequence[Variable], heads: int, most: int | None = None, grouped: bool = False
 ) -> Iterator[tuple[dict[str, int], list[list[Slot]]]]:
     """Yield the sizes that the variables fit, each with the arrangements. At most `most` sizes are tried."""
+    if next(_roles(variables), None) is None:
+        return  # whatever the sizes are
     kernels = [variable.shape for variable in variables if len(variable.shape) > 1]
     for sizes in itertools.islice(_possible_sizes(kernels, heads), most):
+        if not all(_may_fit(math.prod(shape), sizes) for shape in kernels):
+            continue
         try:
             found = arrangements(variables, sizes, grouped)
         except UnknownWeightsError:
             continue
         yield sizes, found
+
+
+def _may_fit(count: int, sizes: Mapping[str, int]) -> bool:
+    """Return whether some projection has so many numbers. Most sizes are refused by this alone, which is fast."""
+    heads, widths = sizes["H"], {sizes["E"], *(sizes[f"I {role}"] for role in ROLES)}
+    for size in {sizes["O"], sizes.get("O value", sizes["O"])}:
+        # A kernel of one head, some heads, or three times all heads; a bias; and a small kernel for all heads.
+        parts = (size, *(size * width for width in widths), *(size * (width // heads) for width in widths))
+        if any(part and count % part == 0 and count // part <= 3 * heads for part in parts):
+            return True
+    return count in widths
 
 
 def _divisors(variables: Sequence[Variable]) -> list[int]:

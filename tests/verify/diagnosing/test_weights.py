@@ -3,6 +3,7 @@ import types
 import numpy as np
 import pytest
 
+from kmha.verify.diagnosing import weights
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.trials import Sizes, draw_weights
 from kmha.verify.diagnosing.weights import (
@@ -312,3 +313,16 @@ def test_only_what_fits():
 )
 def test_forms_of_a_role(role, is_bias, found):
     assert forms_of(role, is_bias)[: len(found)] == found
+
+
+@pytest.mark.parametrize("heads", [None, 3])
+def test_weights_that_cannot_fit_are_refused_without_trying_all_sizes(heads, monkeypatch):
+    """Four matrices of odd sizes took twenty seconds, and ten took minutes."""
+    tried = []
+    monkeypatch.setattr(
+        weights, "arrangements", lambda *given, known=arrangements: tried.append(given) or known(*given)
+    )
+    odd = _variables(**{f"layer{number}": (7 + 4 * number, 5 + 6 * number) for number in range(4)})
+    with pytest.raises(CandidateError, match="do not fit multi-head attention"):
+        weights.weights_of_layer("x", types.SimpleNamespace(), odd, {"num_heads": heads} if heads else {})
+    assert len(tried) < 100
