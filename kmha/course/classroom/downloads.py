@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 GRADESCOPE = "submission_metadata.yml"
+ALONE = "submission"  # the folder to which the autograder copies a submission (`kmha.course.classroom.gradescope`)
 MAX_METADATA = 64 << 20  # bytes
 _EXPORT = re.compile(r"assignment_\d+_export")
 _MOODLE = re.compile(r"(?P<student>[^_]+(?:_\d+)?)_assignsubmission_[a-z]+(?:_(?P<file>.*))?", re.S)
@@ -156,10 +157,11 @@ def opened(folder: Path) -> Path:
     """Return the folder that holds a download if it is all that a folder contains, or else the folder itself.
 
     It is the folder of a Gradescope export, or a folder with the files of several students of Moodle or Canvas, as
-    systems make one when they unpack an archive.
+    systems make one when they unpack an archive. The only submission of Gradescope's autograder is never opened,
+    because its author chooses the names in it.
     """
     inside = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
-    if len(inside) != 1 or inside[0].is_symlink() or not inside[0].is_dir():
+    if len(inside) != 1 or inside[0].name == ALONE or inside[0].is_symlink() or not inside[0].is_dir():
         return folder
     students = {owner.student for owner in owners([*inside[0].iterdir()]).values()}
     return inside[0] if _EXPORT.fullmatch(inside[0].name) or len(students) > 1 else folder

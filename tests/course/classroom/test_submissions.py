@@ -367,6 +367,14 @@ def test_students_of_canvas_with_similar_names(tmp_path, doubling):
     assert _students(tmp_path, names, doubling) == {"student_1_11": 2, "student_2_12": 2, "student_3_13": 2}
 
 
+def test_names_in_the_only_submission_of_an_autograder(tmp_path, doubling):
+    """With two files named like Moodle's, the submission became two students', and the autograder found none."""
+    names = ["x_1_assignsubmission_file_twice.py", "y_2_assignsubmission_file_again.py"]
+    for folder, students in (("submission", {"submission"}), ("download", {"x_1", "y_2"})):
+        found = _folder(tmp_path / folder, {f"{folder}/{name}": ANSWER for name in names})
+        assert {*collect(found, [doubling]).students} == students
+
+
 def test_files_of_canvas_whose_names_look_like_another_students(tmp_path, doubling):
     """With a name of hers and many others, one student took another's submission apart."""
     names = ["doejane_1234_77_twice.py", "doejane_1234_78_again.py", "roejohn_1235_81_twice.py"]
