@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 pytest.importorskip("nbformat")
 pytest.importorskip("jinja2")
 
+from kmha.cli import course_teacher
 from kmha.cli.course import course
 from kmha.course.exercises import content
 from kmha.sandbox import limits
@@ -253,6 +255,16 @@ def test_invalid_archive_is_reported():
     assert graded.exit_code == 0
     assert "bob: bob.zip could not be opened (not a zip file).\n" in graded.output
     assert "bob: No answer was found, so this submission gets 0 points.\n" in graded.output
+
+
+def test_installed_files_are_read_only_before_answers_that_judge_implementations(monkeypatch):
+    read = []
+    monkeypatch.setattr(course_teacher.readable, "read_once", lambda uses: read.append({*uses}))
+    for apart in ("", "suspects"):
+        checks = [types.SimpleNamespace(apart=""), types.SimpleNamespace(apart=apart)]
+        item = types.SimpleNamespace(spec=types.SimpleNamespace(checks=checks, uses=("numpy",)))
+        course_teacher._hide_access_times([types.SimpleNamespace(items=[item])])
+    assert read == [{"numpy"}]
 
 
 def test_grade_refuses_without_protection(monkeypatch):
