@@ -114,7 +114,7 @@ def restrict(threads: bool = True) -> None:
     refused, unsupported = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOTSUP)
     for action, names in (
         (pyseccomp.ALLOW, (*_ALLOWED, *_NUMBERED * threads)),
-        (refused, _REFUSED),
+        (refused, _REFUSED if threads else (*_REFUSED, "clone")),
         (unsupported, _UNSUPPORTED),
     ):
         for name in names:
@@ -131,7 +131,7 @@ def restrict(threads: bool = True) -> None:
                 for place, value in ((0, os.getpid()), (2, number))
             )
             rules.add_rule(pyseccomp.ALLOW, "tgkill", itself, signal_number)
-    for name, place, bits, value in _REFUSED_ARGUMENTS if threads else (*_REFUSED_ARGUMENTS, ("clone", 0, 0, 0)):
+    for name, place, bits, value in _REFUSED_ARGUMENTS:
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             argument = pyseccomp.Arg(place, pyseccomp.MASKED_EQ, bits, value)
             rules.add_rule(pyseccomp.ERRNO(errno.EPERM), name, argument)

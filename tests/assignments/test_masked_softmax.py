@@ -60,7 +60,7 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("way", ELSEWHERE)
 def test_a_nan_that_is_made_elsewhere_loses_points(sandbox, way):
-    """What raises an error on a NaN holds for one context only, so in another one a NaN could be mended."""
+    """NumPy raises an error on a NaN in the context for which that is set. In another one, a NaN was mended unseen."""
     (item,) = content.find("a4.masked_softmax", content.installed())
     code = MENDED.format("np.errstate()").replace("def masked_softmax", "def made")
     code += f"""

@@ -19,10 +19,14 @@ def inputs_of(rng, equation, size, batch):
     return {"equation": equation, "left_shape": left, "right_shape": right}
 
 
+def draw_plain(rng, equations, axes):
+    drawn = sizes(rng, 5 + axes)
+    return inputs_of(rng, str(rng.choice(equations)), dict(zip("NMHIO", drawn, strict=False)), tuple(drawn[5:]))
+
+
 def draw_equation(rng, equations, axes):
     """Draw an equation with other letters, so that only who reads it knows what they stand for."""
-    drawn = sizes(rng, 5 + axes)
-    found = inputs_of(rng, str(rng.choice(equations)), dict(zip("NMHIO", drawn, strict=False)), tuple(drawn[5:]))
+    found = draw_plain(rng, equations, axes)
     letters = str.maketrans("NMHIO", "".join(rng.permutation([*string.ascii_uppercase])[:5]))
     return found | {"equation": found["equation"].translate(letters)}
 
@@ -41,8 +45,7 @@ def draw_axes(rng):
 
 
 def draw_unsorted(rng):
-    drawn = sizes(rng, 6)
-    return inputs_of(rng, UNSORTED, dict(zip("NMHIO", drawn, strict=False)), tuple(drawn[5:]))
+    return draw_plain(rng, (UNSORTED,), 1)
 
 
 def draw_equal(rng):

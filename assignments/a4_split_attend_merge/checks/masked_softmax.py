@@ -68,21 +68,22 @@ def ask_without_nan(answer, inputs):
     np.errstate = Ignored
 
     own, left = sys._getframe(), []
+    says = "your code computes in another context or thread. Here, it must not."
 
     def watch(frame, event, called):
-        """What NumPy does with a NaN is set for a context. Another one, or a thread, has the defaults."""
+        """NumPy keeps in each context what it does with a NaN: another context, or a thread, has the defaults."""
         name, owner = getattr(called, "__name__", ""), type(getattr(called, "__self__", None)).__name__
         leaves = owner in ("Context", "ContextVar") or name == "setprofile" or name.startswith("start_")
         if event == "c_call" and leaves and frame is not own:
             left.append(name)  # Python no longer calls what has raised an error
-            raise RuntimeError("your code computes in another context or thread. Here, it must not.")
+            raise RuntimeError(says)
 
     sys.setprofile(watch)
     result = answer.masked_softmax(**inputs)
     watched = sys.getprofile() is watch
     sys.setprofile(None)
     if left or not watched:
-        raise RuntimeError("your code computes in another context or thread. Here, it must not.")
+        raise RuntimeError(says)
     return result
 
 

@@ -389,7 +389,7 @@ def _judge(found: dict[str, Any], tell: Callable[[str], None]) -> Diagnosis:
         fitting = _plausible(evidence.named(findings, answered), sizes, answered)
     found["evidence"] = tuple(finding.says for finding in findings)
     fitting = evidence.fitting_text_first(candidate, fitting)
-    if fitting and all(mistake.harmless for mistake in fitting[0].mistakes):
+    if fitting and fitting[0].harmless:
         return Diagnosis(verdict=RIGHT, matches=tuple(fitting), **found)
     tell("looking for the smallest case")
     found["smallest"] = smallest_case(candidate, sizes, answered)

@@ -299,6 +299,11 @@ class Match:
     def ids(self) -> tuple[str, ...]:
         return tuple(mistake.id for mistake in self.mistakes)
 
+    @property
+    def harmless(self) -> bool:
+        """True for an explanation by mistakes with which code is called right, with a remark."""
+        return bool(self.mistakes) and all(mistake.harmless for mistake in self.mistakes)
+
 
 def judge(results: Sequence[TrialResult], mistakes: Changes = ()) -> Match:
     """Return how well these mistakes explain the answers."""

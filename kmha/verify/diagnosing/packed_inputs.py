@@ -33,7 +33,7 @@ class Packing:
     by_name: bool
 
     def opened(self, found: Parameters) -> Parameters:
-        """Return a call's parameters, with one for each part in the place of the argument."""
+        """Return a call's parameters, with one for each part instead of the argument."""
         parts = {name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self.parts}
         return {**parts, **{name: each for name, each in found.items() if name != self.argument}}
 

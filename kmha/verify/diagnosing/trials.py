@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import ROLES, Trial, causal, run
+from kmha.verify.chains.attention import ROLES, State, Trial, causal, run
 
 # Pairs of H and O for which 1, H, O, √O, O², H·O and O/H are all different, so that each wrong scale is different.
 HEADS = ((2, 3), (3, 2), (2, 5), (3, 4), (4, 3), (3, 5), (5, 3))
@@ -410,14 +410,24 @@ def _cost(trial: Trial) -> float:
     cost = float(close + ((size > BETWEEN[0]) & (size < BETWEEN[1])).sum())
     if trial.mask is None:
         return cost
+    below, ahead = to_be_hidden(state)
+    less = 1e4 / math.sqrt(state["heads"]["query"].shape[-1])
+    for number, low, high in ((ahead, 150.0, 0.95 * less), (ahead, 1.05 * less, 9.7e3), (below, 150.0, 9e3)):
+        cost += 5.0 * (not ((number > low) & (number < high)).any())
+    return cost + 5.0 * (not (below > 1.1e4).any())
+
+
+def to_be_hidden(state: State) -> tuple[np.ndarray, np.ndarray]:
+    """Return what a number has to exceed in each row with hidden logits, to hide them.
+
+    A number that is filled in has to exceed how far the largest allowed logit is below zero, and one that is added, how
+    far the largest hidden logit is ahead of it.
+    """
+    scaled, allowed = state["scaled"], np.broadcast_to(state["allowed"], state["scaled"].shape)
     partly = ~allowed.all(-1)
     scaled, allowed = scaled[partly], allowed[partly]
     best = np.max(scaled, -1, where=allowed, initial=-np.inf)
-    ahead = np.max(scaled, -1, where=~allowed, initial=-np.inf) - best
-    less = 1e4 / math.sqrt(state["heads"]["query"].shape[-1])
-    for number, low, high in ((ahead, 150.0, 0.95 * less), (ahead, 1.05 * less, 9.7e3), (-best, 150.0, 9e3)):
-        cost += 5.0 * (not ((number > low) & (number < high)).any())
-    return cost + 5.0 * (not (-best > 1.1e4).any())
+    return -best, np.max(scaled, -1, where=~allowed, initial=-np.inf) - best
 
 
 def _close_rows(logits: np.ndarray, allowed: np.ndarray, distance: float) -> int:

@@ -6,12 +6,10 @@ In a trained model, logits may differ by a hundred, but not by a thousand.
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from kmha.verify.chains.attention import Trial, run
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
-from kmha.verify.diagnosing.trials import multiply_logits
+from kmha.verify.diagnosing.trials import multiply_logits, to_be_hidden
 from kmha.verify.diagnosing.unknown_mistakes import plainness
 from kmha.verify.mistakes import BANK
 
@@ -22,7 +20,7 @@ SIZES = (110.0, 950.0)  # how far logits have to be hidden: -100 is too little, 
 def with_low_fill(candidate: Candidate, results: Sequence[TrialResult], fitting: Sequence[Match]) -> list[Match]:
     """Return the explanations, with the low number first if logits of a few hundreds are hidden."""
     wrong = [result for result in results if result.wrong]
-    if fitting and all(mistake.harmless for mistake in fitting[0].mistakes):
+    if fitting and fitting[0].harmless:
         return list(fitting)
     if candidate.chain != "attention" or not all("large" in each.trial.name and each.trial.masked for each in wrong):
         return list(fitting)
@@ -41,16 +39,12 @@ def _of_hundreds(results: Sequence[TrialResult]) -> Trial | None:
         trial = result.trial
         for _ in range(3):  # again because of the biases, which the factor does not multiply
             trial = multiply_logits(trial, 0.9 * SIZES[1] / max(_needed(trial)))
-        if SIZES[0] < min(_needed(trial)) <= max(_needed(trial)) < SIZES[1]:
+        least, most = sorted(_needed(trial))
+        if SIZES[0] < least and most < SIZES[1]:
             return trial
     return None
 
 
 def _needed(trial: Trial) -> tuple[float, ...]:
-    """Return how far the best allowed logits are below zero at most, and how far hidden ones are ahead of them."""
-    state = run(trial)
-    scaled, allowed = state["scaled"], np.broadcast_to(state["allowed"], state["scaled"].shape)
-    partly = ~allowed.all(-1)
-    best = np.max(scaled, -1, where=allowed, initial=-np.inf)
-    ahead = np.max(scaled, -1, where=~allowed, initial=-np.inf) - best
-    return tuple(float(np.max(each, where=partly, initial=1.0)) for each in (-best, ahead))
+    """Return the largest number that a fill has to exceed, and the largest that a number to be added has to."""
+    return tuple(float(each.max(initial=1.0)) for each in to_be_hidden(run(trial)))
