@@ -1,12 +1,11 @@
 """The attention layers to measure: the built-in layer, kmha's layer, the einsums of Addons, and torch's layer."""
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 import kmha
+from kmha.bench import passes
 from kmha.bench.cases import BUILTIN, OURS, AttentionRow
 from kmha.bench.contenders import Arrays, AttentionInputs, Contender, named, padding
 from kmha.interchange import canonical
@@ -43,8 +42,7 @@ def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
 
         return torch_attention.build(name, row, given)
     call, variables, to_canonical = {BUILTIN: _builtin, OURS: _ours, "addons": _addons}[name](row, given.weights)
-    # Each row needs its own trace. A concrete function keeps TensorFlow from warning about many traces.
-    run = _in_mode(row, call, list(variables.values()), tf.constant(given.x), tf.constant(given.upstream))
+    run = passes.prepare(row, call, list(variables.values()), given.x, given.upstream)
 
     def of_weights(gradients: list[Any]) -> Arrays:
         return to_canonical(dict(zip(variables, gradients, strict=True)))
@@ -55,7 +53,7 @@ def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
 def build_layer(layer_class: Any, row: AttentionRow) -> Any:
     """Return a built layer for the row, of a class that takes the built-in's arguments."""
     window = {"sliding_window": row.window} if row.kind == "windowed" else {}
-    layer = layer_class(row.heads, row.head_size, dropout=row.dropout, dtype="float32", **window)
+    layer = layer_class(row.heads, row.head_size, dropout=row.dropout, dtype=row.dtype, **window)
     layer.build(row.shape, row.shape)
     return layer
 
@@ -64,9 +62,8 @@ def _of_layer(layer: Any, row: AttentionRow, weights: Arrays) -> tuple[Any, dict
     canonical.write(layer, weights)
     options = {"use_causal_mask": row.is_causal, "training": row.is_training}
     if row.kind == "padded":
-        options["value_mask"] = tf.constant(padding(row))
-    variables = {name: variable.value for name, variable in canonical.variables(layer).items()}
-    return lambda x: layer(x, x, **options), variables
+        options["value_mask"] = keras.ops.convert_to_tensor(padding(row))
+    return lambda x: layer(x, x, **options), dict(canonical.variables(layer))
 
 
 def _builtin(row: AttentionRow, weights: Arrays) -> tuple[Any, dict[str, Any], Any]:
@@ -80,6 +77,8 @@ def _ours(row: AttentionRow, weights: Arrays) -> tuple[Any, dict[str, Any], Any]
 
 def _addons(row: AttentionRow, weights: Arrays) -> tuple[Any, dict[str, Any], Any]:
     """The einsums of `tensorflow_addons.layers.MultiHeadAttention`, with gradients left to TensorFlow."""
+    import tensorflow as tf
+
     names = "query/kernel", "key/kernel", "value/kernel", "attention_output/kernel", "attention_output/bias"
     variables = {name: tf.Variable(weights[name]) for name in names}
     query_kernel, key_kernel, value_kernel, projection_kernel, projection_bias = variables.values()
@@ -101,27 +100,11 @@ def _addons(row: AttentionRow, weights: Arrays) -> tuple[Any, dict[str, Any], An
 
 def _mask(row: AttentionRow) -> Any:
     """Return the mask that Addons takes, (T, S) or (B, T, S), where 1 means attend."""
+    import tensorflow as tf
+
     if row.kind == "padded":
         return tf.repeat(tf.constant(padding(row)[:, None], tf.float32), row.length, axis=1)
     if row.is_causal:
         below = row.window - 1 if row.kind == "windowed" else -1
         return tf.linalg.band_part(tf.ones((row.length, row.length)), below, 0)
     return None
-
-
-def _in_mode(row: AttentionRow, call: Any, variables: list[Any], x: Any, upstream: Any) -> Callable[[], list[Any]]:
-    def forward(x: Any, upstream: Any) -> list[Any]:
-        return [call(x)]
-
-    def step(x: Any, upstream: Any) -> list[Any]:
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            output = call(x)
-            loss = tf.reduce_sum(output * upstream)
-        return [output, *tape.gradient(loss, [x, *variables])]
-
-    function = step if row.step else forward
-    if row.mode != "eager":
-        traced = tf.function(function, autograph=False, jit_compile=row.mode == "xla")
-        function = traced.get_concrete_function(x, upstream)
-    return lambda: function(x, upstream)

@@ -21,6 +21,8 @@ SIZES: dict[str, tuple[Size, ...]] = {
 KINDS = ("plain", "causal", "windowed", "padded", "dropout")
 PASSES = ("forward", "step")
 MODES = ("eager", "graph", "xla")
+BACKENDS = {"tensorflow": ("graph", "eager", "xla"), "jax": ("xla", "eager"), "torch": ("eager",)}  # default mode first
+DTYPES = ("float32", "mixed_bfloat16")
 
 SERIES = tuple((1, 2**power) for power in range(6, 14))  # sizes of the plot against T, from 64 to 8192
 LONG = 2048  # from this length on, masks and memory are measured by default
@@ -41,7 +43,9 @@ class AttentionRow:
     heads: int = HEADS  # must divide the width, because `torch.nn.MultiheadAttention` has no other head size
     kind: str = "plain"  # one of `KINDS`; "windowed" is also causal, "padded" hides the last quarter of the keys
     step: bool = False  # True to also compute the gradients of the input and all weights
-    mode: str = "graph"  # one of `MODES`
+    mode: str = "graph"  # one of the backend's modes
+    backend: str = "tensorflow"  # one of `BACKENDS`
+    dtype: str = "float32"  # one of `DTYPES`
     window: int = 256  # for "windowed": position t attends to positions s with 0 ≤ t - s < window
 
     def __post_init__(self) -> None:
@@ -54,9 +58,11 @@ class AttentionRow:
                 f"the width must be divisible by the number of heads. Received: width {self.width}, {self.heads} "
                 f"heads. Try width {f'{below} or ' if below else ''}{above}, or another number of heads."
             )
-        for name, known in (("kind", KINDS), ("mode", MODES)):
+        modes = BACKENDS.get(self.backend, ())
+        for name, known in (("kind", KINDS), ("backend", (*BACKENDS,)), ("dtype", DTYPES), ("mode", modes)):
             if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}. Received: {getattr(self, name)!r}.")
+                on = f" on {self.backend}" if name == "mode" else ""
+                raise ValueError(f"{name}{on} must be one of {', '.join(known)}. Received: {getattr(self, name)!r}.")
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -121,7 +127,7 @@ class ModelRow:
     rate: float = 0.1  # dropout rate
     smoothing: float = 0.1  # label smoothing
 
-    mode = "graph"
+    mode, backend, dtype = "graph", "tensorflow", "float32"
     pass_name = "–"  # `kind` names the pass
     comparable = True
 
@@ -185,20 +191,23 @@ def select(
     chosen: Iterable[Size],
     kinds: Sequence[str] = (),
     passes: Sequence[str] = PASSES,
-    modes: Sequence[str] = ("graph",),
+    modes: Sequence[str] = (),
     width: int = WIDTH,
     heads: int = HEADS,
+    backend: str = "tensorflow",
+    dtype: str = "float32",
 ) -> list[AttentionRow]:
-    """Return the rows of all combinations, sorted by size. No `kinds` means "plain", and from `LONG` on all kinds.
+    """Return the rows of all combinations, sorted by size. No `kinds` means "plain", and from `LONG` on all kinds. No
+    `modes` means the first of the backend.
 
     >>> [str(row) for row in select([(2, 3)], modes=("xla",))]
     ['2 × 3 plain forward xla', '2 × 3 plain step xla']
     """
     return [
-        AttentionRow(batch, length, width, heads, kind, step, mode)
+        AttentionRow(batch, length, width, heads, kind, step, mode, backend, dtype)
         for batch, length in dict.fromkeys(chosen)
         for kind in kinds or (KINDS if length >= LONG else KINDS[:1])
-        for mode in modes
+        for mode in modes or BACKENDS[backend][:1]
         for step in (name == "step" for name in PASSES if name in passes)
     ]
 

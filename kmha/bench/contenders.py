@@ -69,21 +69,33 @@ def padding(row: AttentionRow) -> np.ndarray:
 
 def named(tensors: list[Any], to_canonical: Callable[[list[np.ndarray]], Mapping[str, np.ndarray]]) -> Arrays:
     """Return the results of `run`, keyed by name. `to_canonical` names the gradients of the weights."""
-    output, *gradients = [tensor.numpy() for tensor in tensors]
+    output, *gradients = [_array(tensor) for tensor in tensors]
     if not gradients:
         return {"output": output}
     of_weights = {f"d {name}": array for name, array in to_canonical(gradients[1:]).items()}
     return {"output": output, "d input": gradients[0], **of_weights}
 
 
-def check_agreement(row: Any, name: str, results: Arrays, against: str, expected: Arrays) -> None:
-    """Raise `ContendersDisagree` if a shared result differs. Gradients are compared relative to the largest one."""
+def _array(tensor: Any) -> np.ndarray:
+    """Return a tensor of TensorFlow, JAX or torch as an array of float32."""
+    on_processor = tensor.detach().float().cpu() if hasattr(tensor, "detach") else tensor
+    return np.asarray(on_processor, "float32")
+
+
+def check_agreement(
+    row: Any, name: str, results: Arrays, against: str, expected: Arrays, precision: str = "float32"
+) -> None:
+    """Raise `ContendersDisagree` if a shared result differs by more than the rounding of the dtype `precision`.
+
+    Gradients are compared relative to the largest one.
+    """
+    allowed = tolerance.relative(precision)
     gradients = [float(np.max(np.abs(array))) for key, array in expected.items() if key.startswith("d ")]
     for key in sorted((key for key in results if key in expected), key=lambda key: key.startswith("d ")):
         largest = max(gradients) if key.startswith("d ") else None
         _, relative = tolerance.difference(results[key], expected[key], largest)
-        if not relative <= tolerance.relative("float32"):
+        if not relative <= allowed:
             raise ContendersDisagree(
                 f"{row}: `{key}` of {name} differs from that of {against} by {relative:.2g} of its largest element, "
-                f"and {tolerance.relative('float32'):.0e} is allowed. `kmha compare` shows what is wrong."
+                f"and {allowed:.0e} is allowed. `kmha compare` shows what is wrong."
             )

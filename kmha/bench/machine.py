@@ -14,11 +14,13 @@ GEMM_SIZE = 2048
 GEMM_FLOPS = 2 * GEMM_SIZE**3
 # Features that decide how fast matrix products are, as Linux names them on x86 and Arm.
 FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "asimd", "sve", "bf16")
-PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "kmha")
+PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "jax", "kmha")
 
 
-def describe() -> dict[str, Any]:
+def describe(accelerator: str = "") -> dict[str, Any]:
     """Return a dict of processor and its features, cores, memory in bytes, system, and versions of measured packages.
+
+    `accelerator` is the name of the device that computes, if that is not the processor.
 
     >>> sorted(describe())
     ['cores', 'features', 'memory', 'processor', 'python', 'system', 'versions']
@@ -32,6 +34,7 @@ def describe() -> dict[str, Any]:
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
         "versions": {name: version for name in PACKAGES if (version := _version(name))},
+        **({"accelerator": accelerator} if accelerator else {}),
     }
 
 
@@ -54,18 +57,17 @@ def available_memory() -> int | None:
         return found
 
 
-def gemm(size: int = GEMM_SIZE) -> Callable[[], Any]:
-    """Return a function that multiplies two float32 matrices (size, size) with `tf.matmul`, the reference for speed.
+def gemm(dtype: str = "float32", size: int = GEMM_SIZE) -> Callable[[], Any]:
+    """Return a function that multiplies two matrices (size, size), the reference for speed.
 
-    >>> gemm(7)().shape
+    >>> gemm(size=7)().shape
     TensorShape([7, 7])
     """
-    import tensorflow as tf
+    from kmha.bench import passes
 
-    left, right = tf.random.normal((size, size)), tf.random.normal((size, size))
-    multiply = tf.function(tf.matmul, autograph=False).get_concrete_function(left, right)
-    multiply(left, right)  # warm-up
-    return lambda: multiply(left, right)
+    multiply = passes.product(size, dtype.removeprefix("mixed_"))
+    multiply()  # warm-up
+    return multiply
 
 
 def _of_processor(name: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 
 import kmha
-from kmha.bench import attention_contenders, contenders, machine, memory, models, timing
-from kmha.bench.cases import BUILTIN, LONG, OURS, AttentionRow, ModelRow
+from kmha.bench import attention_contenders, contenders, machine, memory, passes, timing
+from kmha.bench.cases import BACKENDS, BUILTIN, LONG, OURS, AttentionRow, ModelRow
 from kmha.bench.contenders import Contender, ContendersDisagree
 from kmha.bench.report import Report, Result
 
@@ -24,7 +24,7 @@ def measure(
     seconds: float = 2.0,
     with_memory: bool | None = None,
     progress: Progress = lambda done, doing: None,
-    translation: models.Translation | None = None,
+    translation: Any = None,
 ) -> Report:
     """Return a report with the measurements of all rows.
 
@@ -34,15 +34,15 @@ def measure(
         rounds: Number of rounds for each row.
         seconds: Approximate time for the rounds of a row.
         with_memory: Measure the memory of all rows and contenders. `None` measures only the built-in and kmha, in
-            causal rows from `LONG` on in graph mode, because each measurement starts a process.
+            causal rows from `LONG` on in the backend's first mode, because each measurement starts a process.
         progress: Function to call with the number of rows done and the next task.
-        translation: Parts of `kmha.translation`, which rows of whole models need.
+        translation: Parts of `kmha.translation`, which rows of whole models need (`kmha.bench.models.Translation`).
 
     Raises:
         ContendersDisagree: Two contenders give different results.
     """
     names = list(dict.fromkeys((BUILTIN, OURS, *against)))
-    report = Report(machine.describe())
+    report = Report(machine.describe(passes.accelerator()))
     try:
         for done, row in enumerate(rows):
             result = Result(row)
@@ -65,7 +65,8 @@ def measure(
 def _wants_memory(with_memory: bool | None, row: AttentionRow, name: str) -> bool:
     if with_memory is not None:
         return with_memory
-    return row.length >= LONG and row.kind == "causal" and row.mode == "graph" and name in (BUILTIN, OURS)
+    usual = row.kind == "causal" and row.mode == BACKENDS[row.backend][0]
+    return usual and row.length >= LONG and name in (BUILTIN, OURS)
 
 
 def _add_memory(result: Result, row: AttentionRow, name: str) -> bool:
@@ -88,7 +89,7 @@ def _add_times(result: Result, names: Iterable[str], rounds: int, seconds: float
     if not functions:
         return
     # The matrix product runs in turn with the contenders, so that other load on the machine slows all of them alike.
-    for measured in timing.rounds({**functions, GEMM: machine.gemm()}, rounds, seconds):
+    for measured in timing.rounds({**functions, GEMM: machine.gemm(result.row.dtype)}, rounds, seconds):
         result.gemm += [machine.GEMM_FLOPS / (milliseconds / 1000) for milliseconds in measured.pop(GEMM)]
         result.rounds.append(measured)
 
@@ -96,8 +97,14 @@ def _add_times(result: Result, names: Iterable[str], rounds: int, seconds: float
 def _agreeing(result: Result, names: Iterable[str], translation: Any) -> list[Contender]:
     """Return the contenders that can run, after checking that their results equal those of the first contender."""
     row = result.row
-    room: Any = models if isinstance(row, ModelRow) else attention_contenders
-    given = models.draw_inputs(row, translation) if isinstance(row, ModelRow) else contenders.draw_inputs(row)
+    room: Any = attention_contenders
+    given: Any
+    if isinstance(row, ModelRow):
+        from kmha.bench import models  # needs TensorFlow
+
+        room, given = models, models.draw_inputs(row, translation)
+    else:
+        given = contenders.draw_inputs(row)
     ready: list[Contender] = []
     expected: contenders.Arrays = {}
     for name in names:
@@ -109,7 +116,8 @@ def _agreeing(result: Result, names: Iterable[str], translation: Any) -> list[Co
                 if not ready:
                     expected = results
                 elif row.comparable:
-                    contenders.check_agreement(row, name, results, ready[0].name, expected)
+                    precision = passes.precision(row.dtype)
+                    contenders.check_agreement(row, name, results, ready[0].name, expected, precision)
                 ready.append(contender)
         except ContendersDisagree:
             raise

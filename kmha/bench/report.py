@@ -19,7 +19,7 @@ class Result:
     path: str | None = None  # path that kmha's layer takes
     flops: int | None = None  # FLOPs of one pass, without redundant work
     rounds: list[Round] = dataclasses.field(default_factory=list)
-    gemm: list[float] = dataclasses.field(default_factory=list)  # FLOP/s of `tf.matmul`, in turn with the contenders
+    gemm: list[float] = dataclasses.field(default_factory=list)  # FLOP/s of a matrix product, in turn with contenders
     memory: dict[str, int] = dataclasses.field(default_factory=dict)  # peak memory in bytes
     notes: dict[str, str] = dataclasses.field(default_factory=dict)  # reasons why measurements are missing
 
@@ -52,7 +52,7 @@ class Result:
         return lower, upper
 
     def share(self, name: str) -> float | None:
-        """Return the FLOPs of the row, divided by the FLOPs that `tf.matmul` computes in the same time."""
+        """Return the FLOPs of the row, divided by the FLOPs that one matrix product computes in the same time."""
         median = self.median(name)
         if not (self.flops and self.gemm and median):
             return None
@@ -70,7 +70,7 @@ class Report:
 
     @property
     def gemm_rate(self) -> float | None:
-        """The median of `tf.matmul`'s FLOP/s over all rows."""
+        """The median of the matrix product's FLOP/s over all rows."""
         rates = [statistics.median(result.gemm) for result in self.results if result.gemm]
         return statistics.median(rates) if rates else None
 

@@ -71,11 +71,12 @@ def where(report: Report) -> str:
     """Return a line of text that describes the report's machine."""
     machine = report.machine
     features = f" ({', '.join(machine['features'])})" if machine.get("features") else ""
-    parts = [f"{machine['processor']}{features}, {machine['cores']} cores"]
+    parts = [machine["accelerator"]] if "accelerator" in machine else []
+    parts += [f"{machine['processor']}{features}, {machine['cores']} cores"]
     parts += [f"{bytes_text(machine['memory'])} of memory"] if machine["memory"] else []
     parts += [machine["system"], f"Python {machine['python']}"]
     parts += [f"{name} {version}" for name, version in machine["versions"].items()]
-    parts += [f"float32 GEMM {report.gemm_rate / 1e9:.0f} GFLOP/s"] if report.gemm_rate else []
+    parts += [f"{_dtypes(report)} GEMM {report.gemm_rate / 1e9:,.0f} GFLOP/s"] if report.gemm_rate else []
     return ", ".join(parts)
 
 
@@ -95,11 +96,17 @@ def legend(report: Report) -> str:
     mode = f"{modes[0].replace('xla', 'XLA')} mode" if len(modes) == 1 else "modes as listed"
     models = "; ".join(sorted({row.model for row in rows}))
     more = MODEL_LEGEND if isinstance(rows[0], ModelRow) else LEGEND
+    on = sorted({row.backend for row in rows})
+    mode += " (torch: eager)" if on == ["tensorflow"] else f" on {', '.join(on)}"
     return (
-        f"Float32, {models}, {mode} (torch: eager). Times are medians of rounds in turn. Ratios are to the built-in's "
-        f"median; below 1 is faster. Quartiles are those of the ratios in each round. {more} % of GEMM: FLOPs of the "
-        "row, relative to those of `tf.matmul` in the same time."
+        f"{_dtypes(report).capitalize()}, {models}, {mode}. Times are medians of rounds in turn. Ratios are to the "
+        f"built-in's median; below 1 is faster. Quartiles are those of the ratios in each round. {more} % of GEMM: "
+        "FLOPs of the row, relative to those of one product of large matrices in the same time."
     )
+
+
+def _dtypes(report: Report) -> str:
+    return ", ".join(sorted({result.row.dtype for result in report.results}))
 
 
 def bytes_text(count: int | None) -> str:

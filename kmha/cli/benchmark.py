@@ -43,26 +43,29 @@ class BenchmarkOptions:
     heads: int
     everything: bool
     models: bool = False
+    backend: str = "tensorflow"
+    dtype: str = "float32"
 
     def rows(self, for_picture: bool, memory: bool | None = None) -> list[AttentionRow] | list[ModelRow]:
         """Return the rows to measure. By default, a picture has its own sizes."""
         if self.models:
             sized = self.sizes or (self.width, self.heads) != (cases.WIDTH, cases.HEADS)
             selected = self.kinds or self.passes or self.modes or self.everything
+            selected = selected or (self.backend, self.dtype) != ("tensorflow", "float32")
             if sized or selected or for_picture or memory:
                 raise click.UsageError(
                     "--model measures models of one size. Leave out --size, --kind, --pass, --mode, --width, --heads, "
-                    "--memory, --all and --plot, which belong to the attention layer."
+                    "--backend, --dtype, --memory, --all and --plot, which belong to the attention layer."
                 )
             return list(MODEL_ROWS)
         names = self.sizes or (() if for_picture else tuple(cases.SIZES))
         chosen = [size for name in names for size in _size(name)] or list(cases.SERIES)
         kinds, modes = self.kinds, self.modes
         if self.everything:
-            kinds, modes = kinds or cases.KINDS, modes or cases.MODES
+            kinds, modes = kinds or cases.KINDS, modes or cases.BACKENDS[self.backend]
         elif for_picture:
             kinds = kinds or ("causal",)
-        options = kinds, self.passes or cases.PASSES, modes or ("graph",), self.width, self.heads
+        options = kinds, self.passes or cases.PASSES, modes, self.width, self.heads, self.backend, self.dtype
         try:
             return cases.select(chosen, *options)
         except ValueError as error:
@@ -70,11 +73,15 @@ class BenchmarkOptions:
 
     def peers(self) -> list[str]:
         """Return the contenders besides the built-in and kmha: the chosen peers, or all installed peers."""
-        peers = cases.MODEL_PEERS if self.models else cases.PEERS
+        peers: tuple[str, ...] = cases.MODEL_PEERS if self.models else cases.PEERS
+        if (self.backend, self.dtype) != ("tensorflow", "float32"):
+            peers = ()  # the peers are not written for them
         unknown = [name for name in self.against if name not in (cases.BUILTIN, *peers)]
         if unknown:
             known = ", ".join((cases.BUILTIN, *peers))
-            subject = "a whole model (--model)" if self.models else "the attention layer"
+            subject = (
+                "a whole model (--model)" if self.models else f"the attention layer on {self.backend} in {self.dtype}"
+            )
             raise click.UsageError(f"--against {unknown[0]}: {subject} can be measured against {known}.")
         chosen = [name for name in peers if name in (self.against or peers)]
         missing = [name for name in chosen if not cases.is_installed(name)]
@@ -99,11 +106,12 @@ def run_benchmark(
     rows, peers = options.rows(picture is not None, memory), options.peers()
     if picture is not None:
         _check_picture(picture, rows)
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # measure the CPU
+    if options.backend == "tensorflow":
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # measure the CPU
     # By default, torch's threads keep spinning into the turn of the next contender. On a machine with other load, they
     # then wait for whole time slices: 16 ms instead of 0.2 for a product of 64 × 512 by 512 × 512.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    common.choose_backend("tensorflow")
+    common.choose_backend(options.backend)
     from kmha.bench.contenders import ContendersDisagree
     from kmha.bench.measuring import measure
 

@@ -63,7 +63,11 @@ main.add_command(course)
 @click.option("--size", "sizes", multiple=True, metavar="SIZE", help="short, medium, long or BxT. [default: all three]")
 @choices("--kind", "kinds", cases.KINDS, "Kind of attention. [default: plain; all kinds from T = 2048]")
 @choices("--pass", "passes", cases.PASSES, "A step is a forward pass and gradients. [default: both]")
-@choices("--mode", "modes", cases.MODES, "How the functions run. [default: graph]")
+@choices("--mode", "modes", cases.MODES, "How the functions run. [default: graph; xla on JAX, eager on torch]")
+@click.option(
+    "--backend", type=click.Choice([*cases.BACKENDS]), default="tensorflow", show_default=True, help="Keras' backend."
+)
+@click.option("--dtype", type=click.Choice(cases.DTYPES), default="float32", show_default=True, help="Dtype policy.")
 @click.option("--model", "models", is_flag=True, help="Measure a Transformer's training step and decoding instead.")
 @click.option("--cache", is_flag=True, help="Measure generation with a cache against KerasHub. [no other options]")
 @click.option(
@@ -87,11 +91,12 @@ def bench(**options: Any) -> None:
     """Measure time and memory against keras.layers.MultiHeadAttention and other peers.
 
     kmha, the built-in layer, the einsums of TensorFlow Addons, torch.nn.MultiheadAttention and torch's
-    scaled_dot_product_attention ("sdpa") get the same inputs and must give the same results. They run in turn, on the
-    CPU. Options that select sizes, kinds, passes, modes and peers can be repeated. --model compares whole Transformers
-    instead, made of the layers of Keras, kmha, KerasHub and torch. --cache measures how long the layers take to
-    generate a position. --collectives measures no time: it compiles a block for 8 simulated devices, and computes what
-    training costs on a thousand.
+    scaled_dot_product_attention ("sdpa") get the same inputs and must give the same results. They run in turn, on
+    the CPU. With --backend jax or torch, kmha and the built-in layer run on the device that JAX or torch chooses, such
+    as a GPU. Options that select sizes, kinds, passes, modes and peers can be repeated. --model compares whole
+    Transformers instead, made of the layers of Keras, kmha, KerasHub and torch. --cache measures how long the layers
+    take to generate a position. --collectives measures no time: it compiles a block for 8 simulated devices, and
+    computes what training costs on a thousand.
 
     \b
     Examples:
@@ -100,6 +105,7 @@ def bench(**options: Any) -> None:
       kmha bench --json bench.json --markdown bench.md
       kmha bench --plot bench.png
       kmha bench --model --seconds 60
+      kmha bench --backend torch --dtype mixed_bfloat16 --size 8x2048
     """
     from kmha.cli import benchmark
 
@@ -107,7 +113,19 @@ def bench(**options: Any) -> None:
         if options.pop(name):
             run()
             return
-    chosen = ("sizes", "kinds", "passes", "modes", "against", "width", "heads", "everything", "models")
+    chosen = [
+        "sizes",
+        "kinds",
+        "passes",
+        "modes",
+        "against",
+        "width",
+        "heads",
+        "everything",
+        "models",
+        "backend",
+        "dtype",
+    ]
     selected = benchmark.BenchmarkOptions(**{name: options.pop(name) for name in chosen})
     raise SystemExit(benchmark.run_benchmark(selected, **options))
 

@@ -91,7 +91,9 @@ def masked_softmax(logits: Tensor, mask: Tensor = None, elementwise: bool = Fals
      [0.  0.  0. ]]
     """
     dtype = keras.backend.standardize_dtype(logits.dtype)
-    wide = at_least_float32(dtype)
+    # torch's softmax of bfloat16 computes in float32, and rounds its result once, as the casts here would.
+    within = keras.backend.backend() == "torch" and dtype == "bfloat16" and not elementwise
+    wide = dtype if within else at_least_float32(dtype)
     logits = ops.cast(logits, wide)
     if mask is None:
         return ops.cast(_softmax(logits, elementwise), dtype)
@@ -210,31 +212,28 @@ def _fused(
     window: int | None,
     flash: bool | None,
 ) -> Tensor:
-    """Call the backend's own kernel, then zero the rows with nothing to attend to, which may see everything in it."""
-    if mask is None and window is None:
-        return _kernel(query, key, value, None, causal, scale, flash)
-    mask = _allowed(query, key, mask, causal, window)
-    mask = ops.broadcast_to(mask, (ops.shape(query)[0], query.shape[2], ops.shape(query)[1], ops.shape(key)[1]))
-    nonempty = ops.any(mask, axis=-1, keepdims=True)  # (B, H, T, 1)
-    mask = ops.logical_or(mask, ops.logical_not(nonempty))
-    mixed = _kernel(query, key, value, mask, False, scale, flash)
-    return ops.where(ops.transpose(nonempty, (0, 2, 1, 3)), mixed, ops.cast(0.0, mixed.dtype))
+    """Call the backend's own kernel, then zero the rows with nothing to attend to, which see everything in it."""
+    if mask is not None or window is not None:
+        mask, causal = _of_rank_4(_allowed(query, key, mask, causal, window)), False
+    if keras.backend.backend() == "torch":
+        from kmha.core import torch_kernel
 
+        def written_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return _steps(query, key, value, _allowed(query, key, mask, causal, None), scale, None, None)[0]
 
-def _kernel(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, causal: bool, scale: float, flash: bool | None
-) -> Tensor:
-    """Call the backend's own kernel, with higher derivatives also on torch."""
-
-    def fused(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        options = {"mask": mask, "scale": scale, "is_causal": causal, "flash_attention": flash}
+        return torch_kernel.attend(query, key, value, mask, scale, causal, flash, written_out)
+    options = {"scale": scale, "is_causal": causal, "flash_attention": flash}
+    if mask is None:
         return ops.dot_product_attention(query, key, value, **options)
+    # JAX's kernel for GPUs needs the axes T and S in full. Without them, Keras takes a slower one.
+    mask = ops.broadcast_to(mask, (*ops.shape(mask)[:2], ops.shape(query)[1], ops.shape(key)[1]))
+    attending = ops.any(mask, axis=-1, keepdims=True)  # (B, H, T, 1), with B and H perhaps 1
+    visible = ops.logical_or(mask, ops.logical_not(attending))
+    mixed = ops.dot_product_attention(query, key, value, mask=visible, **options)
+    return ops.where(ops.transpose(attending, (0, 2, 1, 3)), mixed, ops.cast(0.0, mixed.dtype))
 
-    if keras.backend.backend() != "torch":
-        return fused(query, key, value)
-    from kmha.core import torch_derivatives
 
-    def written_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return _steps(query, key, value, _allowed(query, key, mask, causal, None), scale, None, None)[0]
-
-    return torch_derivatives.with_all_derivatives(fused, written_out, *map(as_tensor, (query, key, value)))
+def _of_rank_4(mask: Tensor) -> Tensor:
+    """Return a mask that broadcasts to (B, H, T, S) with all four axes."""
+    missing = 4 - len(mask.shape)
+    return ops.reshape(mask, (1,) * missing + tuple(ops.shape(mask))) if missing else as_tensor(mask)

@@ -17,6 +17,15 @@ def is_eager() -> bool:
     return tf.executing_eagerly()
 
 
+def starts_each_operation() -> bool:
+    """Return True if Python starts the operations one by one: on TensorFlow outside of a graph, and on torch."""
+    if keras.backend.backend() == "torch":
+        import torch  # other backends do without it
+
+        return not torch.compiler.is_compiling()
+    return is_eager()
+
+
 def einsum(equation: str, left: Tensor, right: Tensor) -> Tensor:
     """Return the sum of products that `equation` names.
 

@@ -121,9 +121,8 @@ class Folding:
 
     def with_missing_axes(self, mask: Tensor, rank: int) -> Tensor:
         """Insert axes of size one before the attention axes of a mask, so that it has `rank` axes."""
-        while len(mask.shape) < rank:
-            mask = ops.expand_dims(mask, -2 * len(self.attention_axes) - 1)
-        return mask
+        missing = (None,) * (rank - len(mask.shape))
+        return mask[..., *missing, *(slice(None),) * (2 * len(self.attention_axes))] if missing else mask
 
     def combine(self, one: Tensor, other: Tensor) -> Tensor:
         """Return the mask of what two masks of scores allow. A mask, or the result, is `None` if it allows everything.

@@ -3,6 +3,7 @@
 from typing import Any, TypeAlias
 
 import keras
+from keras.src.backend import is_tensor  # `keras.ops.is_tensor` first looks whether the tensor is symbolic
 
 # A tensor of the backend, or anything that `keras.ops` converts to one. Keras has no type that all backends share.
 Tensor: TypeAlias = Any
@@ -15,7 +16,8 @@ def as_tensor(x: Any) -> Tensor:
     """
     if keras.backend.backend() == "torch":
         x = x.value if isinstance(x, keras.Variable) else x
-        return x if keras.ops.is_tensor(x) else keras.ops.convert_to_tensor(x)
+        if is_tensor(x):
+            return x
     return keras.ops.convert_to_tensor(x)
 
 

@@ -12,7 +12,10 @@ import keras
 from keras import ops
 from keras.initializers import VarianceScaling
 
-from kmha.core import axes, projection
+# Keras has no public name for some of these functions.
+from keras.src import backend
+
+from kmha.core import axes, eager, projection
 from kmha.core.tensors import Tensor, as_tensor
 from kmha.layers import sharding
 
@@ -36,6 +39,26 @@ class _FloatProjection(keras.layers.EinsumDense):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.supports_masking = True  # a mask of positions is valid for the outputs too
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Outside of a graph, what Keras does before and after `call` takes four times as long as a small product.
+        if len(args) == 1 and not kwargs and self._is_prepared(args[0]):
+            return super(keras.layers.Layer, self).__call__(args[0])  # calls hooks, and `call`
+        return super().__call__(*args, **kwargs)
+
+    def _is_prepared(self, inputs: Any) -> bool:
+        """Return True if Keras would change neither inputs nor weights before `call`, nor anything after it."""
+        if not (self.built and eager.starts_each_operation() and backend.is_tensor(inputs)):
+            return False
+        scope, dtype = backend.get_autocast_scope(), self.compute_dtype
+        return (
+            backend.standardize_dtype(inputs.dtype) == dtype
+            and ((scope and scope.dtype) or self.variable_dtype) == dtype
+            and self.autocast
+            and self.activity_regularizer is None
+            and backend.get_keras_mask(inputs) is None
+            and keras.distribution.distribution() is None
+        )
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         kernel = as_tensor(self.kernel)

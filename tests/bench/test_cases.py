@@ -25,7 +25,10 @@ def test_what_is_no_size(text):
         ({"width": 3, "heads": 4}, "width 3, 4 heads. Try width 4, or another"),
         ({"heads": 0}, "heads must be at least 1. Received: 0"),
         ({"kind": "sparse"}, "kind must be one of plain, causal"),
-        ({"mode": "jit"}, "mode must be one of eager, graph, xla"),
+        ({"mode": "jit"}, "mode on tensorflow must be one of graph, eager, xla"),
+        ({"mode": "xla", "backend": "torch"}, "mode on torch must be one of eager. Received: 'xla'"),
+        ({"backend": "mxnet"}, "backend must be one of tensorflow, jax, torch"),
+        ({"dtype": "float16"}, "dtype must be one of float32, mixed_bfloat16"),
     ],
 )
 def test_rows_that_cannot_be(arguments, message):
@@ -46,6 +49,12 @@ def test_select_combines_what_is_chosen():
         AttentionRow(2, 7, 6, 3, "causal", True, "xla"),
         AttentionRow(2, 7, 6, 3, "causal", True, "eager"),
     ]
+
+
+@pytest.mark.parametrize("backend", cases.BACKENDS)
+def test_each_backend_has_a_mode_of_its_own(backend):
+    (row,) = cases.select([(2, 7)], passes=["step"], backend=backend, dtype="mixed_bfloat16")
+    assert (row.backend, row.mode, row.dtype) == (backend, cases.BACKENDS[backend][0], "mixed_bfloat16")
 
 
 def test_a_picture_shows_one_series():

@@ -63,5 +63,5 @@ def _unknown(*args, **kwargs):
 
 @pytest.mark.tensorflow
 def test_the_product_is_one():
-    assert tuple(machine.gemm(11)().shape) == (11, 11)
+    assert tuple(machine.gemm(size=11)().shape) == (11, 11)
     assert machine.GEMM_FLOPS == 2 * 2048**3

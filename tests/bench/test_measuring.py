@@ -18,7 +18,7 @@ ROWS = [
 def measured(monkeypatch):
     """Replace the memory measurements by numbers, and the machine's matrix product by nothing."""
     asked = []
-    monkeypatch.setattr(machine, "gemm", lambda: int)
+    monkeypatch.setattr(machine, "gemm", lambda dtype: int)
 
     def measure(name, row):
         asked.append((name, row))

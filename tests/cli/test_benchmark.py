@@ -18,7 +18,7 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("os.environ", dict(os.environ))
     monkeypatch.setattr("sys.argv", ["/somewhere/kmha", "bench", "--size", "2x12"])
-    monkeypatch.setattr(machine, "gemm", lambda: int)
+    monkeypatch.setattr(machine, "gemm", lambda dtype: int)
     monkeypatch.setattr(memory, "measure_peak", lambda name, row: 1_000_000 * row.length)
 
 
@@ -118,6 +118,14 @@ def test_markdown_into_a_file_and_a_picture(tmp_path):
         (["--plot", "b.png", "--size", "1x64"], "a picture against T needs at least two lengths. Received: [64]"),
         (["--plot", "b.png", "--kind", "plain", "--kind", "causal"], "a picture shows only one kind"),
         (["--plot", "b.png", "--all"], "a picture shows only one kind"),
+        (["--backend", "torch", "--mode", "xla"], "mode on torch must be one of eager. Received: 'xla'."),
+        (
+            ["--backend", "jax", "--against", "addons"],
+            "the attention layer on jax in float32 can be measured against builtin.",
+        ),
+        (["--dtype", "mixed_bfloat16", "--against", "addons"], "in mixed_bfloat16 can be measured against builtin."),
+        (["--backend", "mxnet"], "'mxnet' is not one of 'tensorflow', 'jax', 'torch'"),
+        (["--model", "--dtype", "mixed_bfloat16"], "--model measures models of one size. Leave out"),
     ],
 )
 def test_bad_options_are_explained_in_a_line(arguments, message, monkeypatch):
@@ -133,6 +141,7 @@ def test_bad_options_are_explained_in_a_line(arguments, message, monkeypatch):
     [
         ("torch", ["--against", "torch"], "--against torch needs torch, which is not installed"),
         ("torch", ["--against", "builtin", "--against", "sdpa"], "--against sdpa needs torch, which is not installed"),
+        ("torch", ["--backend", "torch"], "the backend torch is not installed"),
         ("matplotlib", ["--plot", "b.png"], "--plot needs matplotlib, which is not installed"),
     ],
 )
@@ -208,7 +217,10 @@ def test_whole_models(monkeypatch):
         (["--model", "--width", "128"], "--model measures models of one size"),
         (["--model", "--memory"], "--model measures models of one size"),
         (["--model", "--against", "sdpa"], "a whole model (--model) can be measured against builtin, keras_hub, torch"),
-        (["--against", "keras_hub"], "the attention layer can be measured against builtin, addons, torch, sdpa"),
+        (
+            ["--against", "keras_hub"],
+            "the attention layer on tensorflow in float32 can be measured against builtin, addons, torch, sdpa",
+        ),
     ],
 )
 def test_what_does_not_go_together(arguments, message):

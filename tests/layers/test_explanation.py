@@ -1,3 +1,5 @@
+import importlib
+
 import keras
 import pytest
 
@@ -140,11 +142,15 @@ def test_flash_attention_decides_on_the_other_backends(flash, path, monkeypatch)
     if keras.backend.backend() == "tensorflow":
         pytest.skip("there it chooses between blocks and one piece, which test_planning.py tests")
     fused = []
-    kernel = keras.ops.dot_product_attention
-    monkeypatch.setattr(
-        "keras.ops.dot_product_attention",
-        lambda *args, **kwargs: fused.append(1) or kernel(*args, **{**kwargs, "flash_attention": None}),
-    )
+
+    def spy(name, **instead):
+        module, _, attribute = name.rpartition(".")
+        kernel = getattr(importlib.import_module(module), attribute)
+        monkeypatch.setattr(name, lambda *args, **kwargs: fused.append(1) or kernel(*args, **{**kwargs, **instead}))
+
+    spy("keras.ops.dot_product_attention", flash_attention=None)
+    if keras.backend.backend() == "torch":
+        spy("torch.nn.functional.scaled_dot_product_attention")
     layer, x = kmha.MultiHeadAttention(3, 5, flash_attention=flash), keras.ops.ones((2, 7, 4), dtype="float32")
     layer(x, x)
     assert layer.explain((2, 7, 4)).path == ("fused" if fused else "steps") == path

@@ -1,7 +1,11 @@
+import contextlib
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
+from keras.src.backend import get_keras_mask, set_keras_mask
+from keras.src.backend.common.variables import AutocastScope
 
 import kmha
 from kmha.interchange import canonical
@@ -51,6 +55,70 @@ def test_float_path_is_that_of_einsum_dense(rank):
     merge = HeadMerge((9, 3), rank=rank + 1, bias_initializer="random_normal", dtype=WIDE)
     heads = ops.convert_to_numpy(layer(inputs))
     assert is_close(_array(merge(heads)), _array(keras.layers.EinsumDense.call(merge, heads)), WIDE)
+
+
+def _projection(**options):
+    layer = HeadProjection(H, O, bias_initializer="random_normal", **options)
+    layer.build((None, None, I))
+    return layer
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("given", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("within", [None, "float32", "bfloat16"])
+def test_a_call_without_keras_preparations_gives_what_keras_gives(dtype, given, within):
+    """Inputs, weights and an autocast scope of other dtypes are converted as in any layer of Keras."""
+    layer, inputs = _projection(dtype=dtype), ops.cast(_x(B, T, I), given)
+    with contextlib.ExitStack() as stack:
+        if within:
+            stack.enter_context(AutocastScope(within))
+        found, expected = layer(inputs), keras.layers.Layer.__call__(layer, inputs)
+    assert found.dtype == expected.dtype
+    assert np.array_equal(_array(found), _array(expected))
+
+
+@pytest.mark.parametrize("change", ["call", "mask", "regularizer", "unbuilt", "keyword", "hook"])
+def test_what_others_add_to_a_projection_still_happens(change):
+    """Wrapped methods (as in GPTQ), masks, losses, and hooks of torch."""
+    layer, inputs, seen = _projection(), ops.convert_to_tensor(_x(B, T, I)), []
+    expected = _array(layer(inputs))
+    if change == "call":
+        call = layer.call
+        layer.call = lambda *args, **kwargs: seen.append(1) or call(*args, **kwargs)
+    elif change == "mask":
+        set_keras_mask(inputs, ops.ones((B, T), "bool"))
+        seen.append(get_keras_mask(layer(inputs)) is not None)
+    elif change == "regularizer":
+        layer.activity_regularizer = keras.regularizers.L2(1.0)
+        layer(inputs)
+        seen += layer.losses
+    elif change == "hook" and keras.backend.backend() == "torch":
+        layer.register_forward_hook(lambda *args: seen.append(1))
+    else:
+        seen.append(1)
+    if change == "unbuilt":
+        assert HeadProjection(H, O)(inputs).shape == expected.shape
+    found = layer(inputs=inputs) if change == "keyword" else layer(inputs)
+    assert np.array_equal(_array(found), expected)
+    assert seen
+    assert seen[0] is not False
+
+
+def test_outside_of_a_graph_a_projection_is_called_without_keras_preparations(monkeypatch):
+    if keras.backend.backend() == "jax":
+        pytest.skip("JAX traces calls, or starts few operations at a time")
+    prepared = []
+    call = keras.layers.Layer.__call__
+    monkeypatch.setattr(
+        keras.layers.Layer, "__call__", lambda self, *a, **k: prepared.append(self) or call(self, *a, **k)
+    )
+    layer, x = kmha.MultiHeadAttention(H, O), ops.convert_to_tensor(_x(B, T, I))
+    layer(x, x)
+    prepared.clear()
+    layer(x, x)
+    assert [type(each).__name__ for each in prepared if not isinstance(each, keras.layers.Dropout)] == [
+        "MultiHeadAttention"
+    ]
 
 
 def _model(layer_class, lora="", mode=None):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import kmha
-from kmha.core.attention import attend
+from kmha.core.attention import attend, masked_softmax
 
 if keras.backend.backend() != "torch":
     pytest.skip("needs torch behind Keras", allow_module_level=True)
@@ -123,6 +123,44 @@ def test_a_gradient_penalty_trains_as_without_the_fused_kernel():
         gradients.append([weight.value.grad for weight in layer.weights if weight.value.grad is not None])
     assert len(gradients[0]) == len(gradients[1]) >= 7
     assert all(torch.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize("shape", [(B, 1, 1, S), (1, 1, T, S), (B, 1, T, S), (B, H, T, S), (T, S)])
+def test_the_kernel_gets_heads_and_mask_as_they_are(shape, monkeypatch):
+    """Neither the heads nor a mask for all heads are copied, which took up to five times the memory."""
+    kernel, seen = torch.nn.functional.scaled_dot_product_attention, {}
+    monkeypatch.setattr(
+        torch.nn.functional,
+        "scaled_dot_product_attention",
+        lambda *heads, **options: seen.update(heads=heads, **options) or kernel(*heads, **options),
+    )
+    inputs = [x.detach() for x in _inputs()]
+    _fused(mask=torch.ones(shape, dtype=torch.bool))(*inputs)
+    assert [x.data_ptr() for x in seen["heads"]] == [x.data_ptr() for x in inputs]
+    assert seen["attn_mask"].numel() == np.prod(shape)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(B, 1, 1, S), (T, S), (B, H, T, S)])
+def test_what_is_hidden_changes_nothing_and_nothing_visible_gives_zeros(dtype, shape):
+    mask = torch.tensor(np.random.default_rng(4).random(shape) > 0.4)
+    mask[..., 0, :] = False
+    query, key, value = (x.detach().to(dtype) for x in _inputs())
+    found, expected = (_fused(mask=mask, flash=flash)(query, key, value) for flash in (None, False))
+    tolerance = 1e-5 if dtype == torch.float32 else 0.02
+    assert torch.allclose(found, expected, rtol=0, atol=tolerance)
+    empty = ~torch.broadcast_to(mask, (B, H, T, S)).any(-1).transpose(1, 2)  # (B, T, H)
+    assert empty.any()
+    assert not found[empty].any()
+
+
+def test_a_softmax_of_bfloat16_needs_no_copy_in_float32(monkeypatch):
+    logits = torch.tensor(np.random.default_rng(0).normal(size=(B, H, T, 33)) * 8).to(torch.bfloat16)
+    expected = torch.softmax(logits.float(), -1).to(torch.bfloat16)
+    dtypes, softmax = [], keras.ops.softmax
+    monkeypatch.setattr("keras.ops.softmax", lambda x, axis: dtypes.append(x.dtype) or softmax(x, axis))
+    assert torch.equal(masked_softmax(logits), expected)
+    assert dtypes == [torch.bfloat16]
 
 
 @pytest.mark.filterwarnings("ignore")  # torch's compiler warns of Keras' own code
