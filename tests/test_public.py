@@ -32,8 +32,8 @@ COMMANDS = {
         FOLDER TEXTS --beam --greedy --length-penalty --sample --temperature --top-k --top-p --seed -o --output
         --steps""",
     "bench": """
-        --size --kind --pass --mode --backend --dtype --model --cache --collectives --against --width --heads --all --rounds --seconds
-        --memory --no-memory --json --markdown --plot""",
+        --size --kind --pass --mode --backend --dtype --model --cache --collectives --against --width --heads --all
+        --rounds --seconds --memory --no-memory --json --markdown --plot""",
     "compare": "--cases --seed --dtype --backend --xla --layer --ecosystem --json",
     "convert": "IN_FILE OUT_FILE --from --to --heads --fold --prefix --list --json",
     "course": "",
