@@ -5,10 +5,12 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
+from kmha.core import one_block  # noqa: E402
 from kmha.core.dynamic_shapes import cut, maximum, minimum, sizes_of  # noqa: E402
 from kmha.core.one_block import AttentionProblem, Block  # noqa: E402
 
 B, T, S, H = 2, 11, 7, 3
+ROUNDS_ONCE = one_block.softmax_rounds_once  # depends on the processor
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
@@ -65,3 +67,52 @@ def test_sizes_may_be_numbers_or_tensors():
     x = np.arange(10.0, dtype="float32").reshape(2, 5)
     assert np.array_equal(part(x, 1), x[:, 1:3])
     assert np.array_equal(cut(tf.constant(x), 1, 1, 2), x[:, 1:3])
+
+
+def _attention(problem, dtype="bfloat16", seed=0):
+    """The attention of one block of everything, of random query, key and value (G, T or S, O)."""
+    rng = np.random.default_rng(seed)
+    group = problem.heads * problem.batch
+    shapes = (group, problem.length, 16), (group, problem.keys, 16), (group, problem.keys, 5)
+    inputs = [tf.cast(rng.normal(size=shape) * 2, dtype) for shape in shapes]
+    return problem.attention(Block(0, problem.length, 0, problem.keys), *inputs)
+
+
+@pytest.mark.parametrize(
+    "structure", [{}, {"causal": True}, {"window": 3}, {"mask": np.arange(T * S).reshape(T, S) % 3 < 2}]
+)
+def test_scores_of_bfloat16_are_rounded_once(structure, monkeypatch):
+    """Whether TensorFlow's kernel does so by itself, or has to be given float32."""
+    mask = structure.get("mask")
+    structure = {**structure, **({} if mask is None else {"mask": tf.constant(mask[None, None])})}
+    problem = AttentionProblem(H, B, T, S, 0.25, **structure)
+    found = _attention(problem).scores()
+    monkeypatch.setattr(one_block, "softmax_rounds_once", lambda: False)
+    wide = _attention(problem).scores()
+    assert wide.dtype == tf.float32
+    assert found.dtype == (tf.bfloat16 if ROUNDS_ONCE() else tf.float32)
+    assert np.array_equal(tf.cast(found, "bfloat16"), tf.cast(wide, "bfloat16"))
+
+
+def test_other_types_and_biases_are_computed_in_float32():
+    problem = AttentionProblem(H, B, T, S, 0.25)
+    assert _attention(problem, "float16").scores().dtype == tf.float32
+    block = Block(0, T, 0, S)
+    heads = [tf.zeros((H * B, length, 4), "bfloat16") for length in (T, S, S)]
+    assert problem.attention(block, *heads, tf.zeros((1, 1, T, S), "bfloat16")).scores().dtype == tf.float32
+
+
+@pytest.mark.parametrize("structure", [{"causal": True}, {"window": 257}, {"causal": True, "window": 257}])
+def test_the_edge_of_what_bfloat16_sees_is_exact(structure):
+    """From 256 on, bfloat16 cannot tell a position from its neighbour."""
+    length = 600
+    t, s = np.arange(length)[:, None], np.arange(length)[None]
+    problem = AttentionProblem(1, 1, length, length, 1.0, **structure)
+    allowed = np.ones((length, length), bool)
+    if problem.causal:
+        allowed &= s <= t
+    if problem.window is not None:
+        allowed &= abs(t - s) < problem.window
+    block = Block(0, length, 0, length)
+    heads = tf.zeros((1, length, 4), "bfloat16")  # all scores of what is visible are the same
+    assert np.array_equal(problem.attention(block, heads, heads, heads).scores()[0] > 0, allowed)
