@@ -239,7 +239,7 @@ class BlockAttention:
             self.nonempty = tf.reduce_any(problem.allowed(block), axis=-1, keepdims=True)
 
     def scores(self) -> Tensor:
-        """Return the scores (G, T, S), in float32 or rounded from it. `mix` and `gradients` zero the empty rows later."""
+        """Return the scores (G, T, S), in float32 or rounded from it. `mix` and `gradients` zero the empty rows."""
         logits = tf.cast(tf.matmul(self.query, self.key, transpose_b=True), self.of_scores)
         if self.bias is not None:
             logits = self._grouped(self._by_head(logits) + tf.cast(self.bias, self.wide))
