@@ -39,7 +39,7 @@ def waiting(function: Callable[[], Any]) -> Callable[[], Any]:
 
         def run() -> Any:
             results = function()
-            torch.cuda.synchronize()
+            torch.accelerator.synchronize()
             return results
 
         return run
@@ -56,7 +56,11 @@ def accelerator() -> str:
     if keras.backend.backend() == "torch":
         import torch
 
-        return str(torch.cuda.get_device_name()) if torch.cuda.is_available() else ""
+        if not torch.accelerator.is_available():
+            return ""
+        return (
+            torch.cuda.get_device_name() if torch.cuda.is_available() else str(torch.accelerator.current_accelerator())
+        )
     return ""
 
 
@@ -69,7 +73,7 @@ def peak_on_device(function: Callable[[], Any]) -> int | None:
     """Return the most bytes that `function` takes on the device, or `None` if that is the processor.
 
     Raises:
-        NotImplementedError: JAX tells only the most bytes since its start, which includes what compiling takes.
+        NotImplementedError: Only torch tells it, on CUDA. JAX tells the most since its start, which includes compiling.
     """
     if not accelerator():
         return None
@@ -77,6 +81,8 @@ def peak_on_device(function: Callable[[], Any]) -> int | None:
         raise NotImplementedError("JAX does not tell how much memory one pass takes on a GPU")
     import torch
 
+    if not torch.cuda.is_available():
+        raise NotImplementedError(f"torch does not tell how much memory one pass takes on {accelerator()}")
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     start = torch.cuda.memory_allocated()

@@ -31,9 +31,10 @@ def figure(report: Report) -> Figure:
     panels[0].set_title("Median time of one pass", loc="left", fontsize=11.5)
     panels[1].set_title("Peak memory of one pass, over the start", loc="left", fontsize=11.5)
     row, machine = report.results[0].row, report.machine
+    device = machine.get("accelerator") or f"{machine['cores']} cores ({machine['processor']})"
     figure.suptitle(
-        f"{row.kind.capitalize()} self-attention: batch {row.batch}, width {row.width}, {row.heads} heads, float32, "
-        f"{row.mode} mode, {machine['cores']} cores ({machine['processor']})",
+        f"{row.kind.capitalize()} self-attention: batch {row.batch}, width {row.width}, {row.heads} heads, "
+        f"{row.dtype}, {row.mode} mode on {row.backend}, {device}",
         fontsize=12.5,
     )
     figure.legend(handles=_handles(report), loc="outside lower center", ncols=9, frameon=False, handlelength=2.8)

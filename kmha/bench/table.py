@@ -76,7 +76,11 @@ def where(report: Report) -> str:
     parts += [f"{bytes_text(machine['memory'])} of memory"] if machine["memory"] else []
     parts += [machine["system"], f"Python {machine['python']}"]
     parts += [f"{name} {version}" for name, version in machine["versions"].items()]
-    parts += [f"{_dtypes(report)} GEMM {report.gemm_rate / 1e9:,.0f} GFLOP/s"] if report.gemm_rate else []
+    parts += (
+        [f"{_dtypes(report).replace('mixed_', '')} GEMM {report.gemm_rate / 1e9:,.0f} GFLOP/s"]
+        if report.gemm_rate
+        else []
+    )
     return ", ".join(parts)
 
 

@@ -96,6 +96,7 @@ def _torch_product(inputs: Any, matrix: Any, bias: Any, *sizes: int) -> Any:
     """
     import torch  # other backends do without it
 
+    inputs = inputs.to(matrix.device)  # as Keras' operations do
     result = torch.nn.functional.linear(inputs, matrix.T, None if bias is None else as_tensor(bias).reshape(-1))
     return result if len(sizes) == 1 else result.reshape(*inputs.shape[:-1], *sizes)
 

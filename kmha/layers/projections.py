@@ -50,12 +50,15 @@ class _FloatProjection(keras.layers.EinsumDense):
         """Return True if Keras would change neither inputs nor weights before `call`, nor anything after it."""
         if not (self.built and eager.starts_each_operation() and backend.is_tensor(inputs)):
             return False
+        if type(self).call is not _FloatProjection.call or self.quantization_mode is not None:
+            return False  # others may want `training`, which Keras would find out
         scope, dtype = backend.get_autocast_scope(), self.compute_dtype
         return (
             backend.standardize_dtype(inputs.dtype) == dtype
             and ((scope and scope.dtype) or self.variable_dtype) == dtype
             and self.autocast
             and self.activity_regularizer is None
+            and len(inputs.shape) == getattr(self.input_spec, "ndim", None)
             and backend.get_keras_mask(inputs) is None
             and keras.distribution.distribution() is None
         )

@@ -33,11 +33,11 @@ def test_both_layers_give_the_same(kind, mode, dtype):
     assert len(expected) == 2 + 8
     check_agreement(row, OURS, found, BUILTIN, expected, passes.precision(dtype))
     forward = _results(OURS, _row(kind=kind, mode=mode, dtype=dtype, step=False))
-    check_agreement(row, "forward", forward, OURS, found, dtype)
+    check_agreement(row, "forward", forward, OURS, found, passes.precision(dtype))
     plain = _results(OURS, _row(mode=mode, dtype=dtype))
     if kind != "plain":
         with pytest.raises(ContendersDisagree):
-            check_agreement(row, OURS, plain, BUILTIN, expected, dtype)
+            check_agreement(row, OURS, plain, BUILTIN, expected, passes.precision(dtype))
 
 
 def test_dropout_drops_at_each_run():

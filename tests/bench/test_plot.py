@@ -29,7 +29,7 @@ def test_ticks_title_and_legend_can_be_read(report):
     assert {"100 ms", "1 s"} <= {label.get_text() for label in time.get_yticklabels()}
     assert {"100 MB", "1 GB"} <= {label.get_text() for label in memory.get_yticklabels()}
     assert figure.get_suptitle() == (
-        "Causal self-attention: batch 1, width 512, 8 heads, float32, graph mode, 2 cores (A processor)"
+        "Causal self-attention: batch 1, width 512, 8 heads, float32, graph mode on tensorflow, 2 cores (A processor)"
     )
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["built-in", "kmha", "Addons", "training step", "forward"]

@@ -1,11 +1,15 @@
 """Derivatives of every order and kind through torch's fused kernel."""
 
+import gc
+import weakref
+
 import keras
 import numpy as np
 import pytest
 
 import kmha
 from kmha.core.attention import attend, masked_softmax
+from kmha.core.projection import project_heads
 
 if keras.backend.backend() != "torch":
     pytest.skip("needs torch behind Keras", allow_module_level=True)
@@ -145,13 +149,90 @@ def test_the_kernel_gets_heads_and_mask_as_they_are(shape, monkeypatch):
 def test_what_is_hidden_changes_nothing_and_nothing_visible_gives_zeros(dtype, shape):
     mask = torch.tensor(np.random.default_rng(4).random(shape) > 0.4)
     mask[..., 0, :] = False
+    mask[..., 3] = False
     query, key, value = (x.detach().to(dtype) for x in _inputs())
     found, expected = (_fused(mask=mask, flash=flash)(query, key, value) for flash in (None, False))
+    hidden = ~torch.broadcast_to(mask, (B, H, T, S)).any(2).transpose(1, 2)  # (B, S, H): keys that nobody sees
+    key, value = (torch.where(hidden[..., None], 1e3, x) for x in (key, value))
+    assert torch.equal(_fused(mask=mask)(query, key, value), found)
     tolerance = 1e-5 if dtype == torch.float32 else 0.02
     assert torch.allclose(found, expected, rtol=0, atol=tolerance)
     empty = ~torch.broadcast_to(mask, (B, H, T, S)).any(-1).transpose(1, 2)  # (B, T, H)
     assert empty.any()
     assert not found[empty].any()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_query_with_nothing_to_attend_to_gives_zeros_whatever_it_is(bad):
+    mask = torch.ones((B, 1, T, 1), dtype=torch.bool)
+    mask[1, 0, 2] = False
+    query, key, value = _inputs()
+    with torch.no_grad():
+        query[1, 2] = bad
+    mixed = _fused(mask=mask)(query, key, value)
+    assert not mixed[1, 2].any()
+    assert torch.isfinite(mixed).all()
+    upstream = torch.ones_like(mixed)
+    upstream[1, 2] = bad
+    _, _, d_value = torch.autograd.grad(mixed[0].sum() * 1 + (mixed * 0).sum(), (query, key, value), retain_graph=True)
+    assert torch.isfinite(d_value[0]).all()
+    query, key, value = _inputs()
+    found = torch.autograd.grad(_fused(mask=mask)(query, key, value), (query, key, value), upstream)
+    assert all(torch.isfinite(x).all() for x in found)
+
+
+@pytest.mark.parametrize("options", [{"window": 2}, {"mask": torch.ones((B, 1, T, 0), dtype=torch.bool)}])
+def test_no_keys_give_zeros(options):
+    query, key, value = (x.detach() for x in _inputs())
+    mixed = _fused(**options)(query, key[:, :0], value[:, :0])
+    assert mixed.shape == (B, T, H, V)
+    assert not mixed.any()
+
+
+def test_dtypes_that_differ_are_made_one():
+    query, key, value = (x.detach() for x in _inputs())
+    mixed = _fused()(query, key.half(), value.to(torch.bfloat16))
+    assert mixed.dtype == torch.float32
+    assert torch.allclose(mixed, _fused()(query, key.half().float(), value.to(torch.bfloat16).float()), atol=1e-6)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_hook_of_the_caller_changes_the_gradients(create_graph):
+    inputs = _inputs()
+    mixed = _fused()(*inputs)
+    mixed.register_hook(lambda gradient: gradient * 0)
+    found = torch.autograd.grad(mixed.square().sum(), inputs, create_graph=create_graph)
+    assert not any(x.any() for x in found)
+
+
+def test_a_gradient_that_ends_at_the_mixed_values_keeps_nothing_alive():
+    kept = []
+    for _ in range(3):
+        mixed = _fused()(*_inputs())
+        (gradient,) = torch.autograd.grad(mixed.pow(3).sum(), mixed, create_graph=True)
+        kept.append(weakref.ref(gradient))
+        del mixed, gradient
+    gc.collect()
+    assert not any(reference() is not None for reference in kept)
+
+
+def test_a_mask_whose_last_axis_is_one_is_written_out_for_the_kernel(monkeypatch):
+    """Kernels for GPUs refuse it otherwise."""
+    kernel, seen = torch.nn.functional.scaled_dot_product_attention, {}
+    monkeypatch.setattr(
+        torch.nn.functional,
+        "scaled_dot_product_attention",
+        lambda *heads, **options: seen.update(options) or kernel(*heads, **options),
+    )
+    _fused(mask=torch.tensor(MASK.any(-1, keepdims=True)))(*_inputs())
+    assert seen["attn_mask"].shape == (B, 1, T, S)
+    assert seen["attn_mask"].is_contiguous()
+
+
+def test_inputs_on_another_device_are_moved_to_the_kernels():
+    projected = project_heads(torch.ones((2, 3, 4)), torch.ones((5, 4, 6), device="meta"))
+    assert projected.device.type == "meta"
+    assert projected.shape == (2, 3, 5, 6)
 
 
 def test_a_softmax_of_bfloat16_needs_no_copy_in_float32(monkeypatch):

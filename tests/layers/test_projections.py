@@ -77,7 +77,7 @@ def test_a_call_without_keras_preparations_gives_what_keras_gives(dtype, given, 
     assert np.array_equal(_array(found), _array(expected))
 
 
-@pytest.mark.parametrize("change", ["call", "mask", "regularizer", "unbuilt", "keyword", "hook"])
+@pytest.mark.parametrize("change", ["call", "mask", "regularizer", "hook"])
 def test_what_others_add_to_a_projection_still_happens(change):
     """Wrapped methods (as in GPTQ), masks, losses, and hooks of torch."""
     layer, inputs, seen = _projection(), ops.convert_to_tensor(_x(B, T, I)), []
@@ -87,21 +87,58 @@ def test_what_others_add_to_a_projection_still_happens(change):
         layer.call = lambda *args, **kwargs: seen.append(1) or call(*args, **kwargs)
     elif change == "mask":
         set_keras_mask(inputs, ops.ones((B, T), "bool"))
-        seen.append(get_keras_mask(layer(inputs)) is not None)
+        seen += [1] if get_keras_mask(layer(inputs)) is not None else []
     elif change == "regularizer":
         layer.activity_regularizer = keras.regularizers.L2(1.0)
         layer(inputs)
         seen += layer.losses
-    elif change == "hook" and keras.backend.backend() == "torch":
-        layer.register_forward_hook(lambda *args: seen.append(1))
+    elif keras.backend.backend() != "torch":
+        pytest.skip("only torch has hooks")
     else:
-        seen.append(1)
-    if change == "unbuilt":
-        assert HeadProjection(H, O)(inputs).shape == expected.shape
-    found = layer(inputs=inputs) if change == "keyword" else layer(inputs)
-    assert np.array_equal(_array(found), expected)
+        layer.register_forward_hook(lambda *args: seen.append(1))
+    assert np.array_equal(_array(layer(inputs)), expected)
     assert seen
-    assert seen[0] is not False
+
+
+def test_a_subclass_is_told_whether_it_is_trained():
+    seen = []
+
+    class Told(HeadProjection):
+        def call(self, inputs, training=None):
+            seen.append(training)
+            return super().call(inputs)
+
+    class Outer(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.inner = Told(H, O)
+
+        def call(self, inputs, training=None):
+            return self.inner(inputs)
+
+    outer = Outer()
+    for training in (True, False):
+        outer(ops.ones((B, T, I)), training=training)
+    assert seen[-2:] == [True, False]
+
+
+@pytest.mark.filterwarnings("ignore")  # of quantization
+def test_quantized_projections_learn_their_scales_in_training():
+    layer = kmha.MultiHeadAttention(H, O)
+    layer.build((B, T, I), (B, T, I))
+    layer.query_dense.quantize("float8")
+    (history,) = (weight for weight in layer.query_dense.variables if "inputs_amax_history" in weight.path)
+    prepared = layer.query_dense._is_prepared(ops.ones((B, T, I)))
+    assert not prepared
+    assert not _array(history).any()
+
+
+def test_a_shape_that_a_projection_refuses_is_still_refused():
+    layer = _projection()
+    layer.input_spec = keras.layers.InputSpec(ndim=3)
+    layer(ops.ones((B, T, I)))
+    with pytest.raises(ValueError, match="ndim"):
+        layer(ops.ones((B, T, 1, I)))
 
 
 def test_outside_of_a_graph_a_projection_is_called_without_keras_preparations(monkeypatch):
