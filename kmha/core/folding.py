@@ -121,8 +121,10 @@ class Folding:
 
     def with_missing_axes(self, mask: Tensor, rank: int) -> Tensor:
         """Insert axes of size one before the attention axes of a mask, so that it has `rank` axes."""
-        missing = (None,) * (rank - len(mask.shape))
-        return mask[..., *missing, *(slice(None),) * (2 * len(self.attention_axes))] if missing else mask
+        axis = -2 * len(self.attention_axes) - 1
+        while len(mask.shape) < rank:  # on torch, Keras' operation takes longer than the kernel of a small call
+            mask = mask.unsqueeze(axis) if hasattr(mask, "unsqueeze") else ops.expand_dims(mask, axis)
+        return mask
 
     def combine(self, one: Tensor, other: Tensor) -> Tensor:
         """Return the mask of what two masks of scores allow. A mask, or the result, is `None` if it allows everything.
