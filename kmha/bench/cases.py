@@ -20,8 +20,8 @@ SIZES: dict[str, tuple[Size, ...]] = {
 }
 KINDS = ("plain", "causal", "windowed", "padded", "dropout")
 PASSES = ("forward", "step")
-MODES = ("eager", "graph", "xla")
 BACKENDS = {"tensorflow": ("graph", "eager", "xla"), "jax": ("xla", "eager"), "torch": ("eager",)}  # default mode first
+MODES = tuple(sorted({mode for modes in BACKENDS.values() for mode in modes}))
 DTYPES = ("float32", "mixed_bfloat16")
 
 SERIES = tuple((1, 2**power) for power in range(6, 14))  # sizes of the plot against T, from 64 to 8192

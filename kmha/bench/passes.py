@@ -24,7 +24,7 @@ def prepare(row: AttentionRow, call: Any, variables: Sequence[Any], x: np.ndarra
     Returns:
         Function that returns the output, and in a step also the gradients of the input and of the variables.
     """
-    build = {"tensorflow": _on_tensorflow, "jax": _on_jax, "torch": _on_torch}[keras.backend.backend()]
+    build = {"tensorflow": _on_tensorflow, "jax": _on_jax, "torch": on_torch}[keras.backend.backend()]
     return build(row, call, variables, keras.ops.convert_to_tensor(x), keras.ops.convert_to_tensor(upstream))
 
 
@@ -86,7 +86,7 @@ def peak_on_device(function: Callable[[], Any]) -> int | None:
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     start = torch.cuda.memory_allocated()
-    waiting(function)()
+    function()
     return int(torch.cuda.max_memory_allocated() - start)
 
 
@@ -158,7 +158,8 @@ def _on_jax(row: AttentionRow, call: Any, variables: Sequence[Any], x: Any, upst
     return waiting(lambda: function(x, values, upstream))
 
 
-def _on_torch(row: AttentionRow, call: Any, variables: Sequence[Any], x: Any, upstream: Any) -> Run:
+def on_torch(row: AttentionRow, call: Any, variables: Sequence[Any], x: Any, upstream: Any) -> Run:
+    """Return what `prepare` returns, for tensors of torch, whatever backend Keras computes with."""
     import torch
 
     values = _values(variables)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from kmha.bench import machine
+from kmha.bench import machine, passes
 from kmha.bench.cases import AttentionRow
 from kmha.bench.contenders import Arrays, AttentionInputs, Contender, named, padding
 from kmha.bench.torch_weights import IN_PROJECTIONS, stacked
@@ -19,19 +19,8 @@ def build(name: str, row: AttentionRow, given: AttentionInputs) -> Contender:
     out_kernel, out_bias = (given.weights[f"attention_output/{end}"] for end in ("kernel", "bias"))
     weights = kernels, biases, out_kernel.reshape(-1, row.width).T, out_bias
     call, parameters = {"torch": _layer, "sdpa": _sdpa}[name](row, [torch.tensor(array.copy()) for array in weights])
-    x, upstream = torch.tensor(given.x, requires_grad=row.step), torch.tensor(given.upstream)
-
-    def forward() -> list[Any]:
-        with torch.inference_mode():
-            return [call(x)]
-
-    def step() -> list[Any]:
-        output = call(x)
-        return [output.detach(), *torch.autograd.grad((output * upstream).sum(), [x, *parameters])]
-
-    return Contender(
-        name, step if row.step else forward, lambda tensors: named(tensors, lambda found: _canonical(row, *found))
-    )
+    run = passes.on_torch(row, call, parameters, torch.tensor(given.x), torch.tensor(given.upstream))
+    return Contender(name, run, lambda tensors: named(tensors, lambda found: _canonical(row, *found)))
 
 
 def _layer(row: AttentionRow, weights: list[Any]) -> tuple[Any, list[Any]]:

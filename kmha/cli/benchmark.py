@@ -46,12 +46,17 @@ class BenchmarkOptions:
     backend: str = "tensorflow"
     dtype: str = "float32"
 
+    @property
+    def has_peers(self) -> bool:
+        """True for the backend and the dtype that the peers are written for."""
+        return (self.backend, self.dtype) == ("tensorflow", "float32")
+
     def rows(self, for_picture: bool, memory: bool | None = None) -> list[AttentionRow] | list[ModelRow]:
         """Return the rows to measure. By default, a picture has its own sizes."""
         if self.models:
             sized = self.sizes or (self.width, self.heads) != (cases.WIDTH, cases.HEADS)
             selected = self.kinds or self.passes or self.modes or self.everything
-            selected = selected or (self.backend, self.dtype) != ("tensorflow", "float32")
+            selected = selected or not self.has_peers
             if sized or selected or for_picture or memory:
                 raise click.UsageError(
                     "--model measures models of one size. Leave out --size, --kind, --pass, --mode, --width, --heads, "
@@ -74,8 +79,8 @@ class BenchmarkOptions:
     def peers(self) -> list[str]:
         """Return the contenders besides the built-in and kmha: the chosen peers, or all installed peers."""
         peers: tuple[str, ...] = cases.MODEL_PEERS if self.models else cases.PEERS
-        if (self.backend, self.dtype) != ("tensorflow", "float32"):
-            peers = ()  # the peers are not written for them
+        if not self.has_peers:
+            peers = ()
         unknown = [name for name in self.against if name not in (cases.BUILTIN, *peers)]
         if unknown:
             known = ", ".join((cases.BUILTIN, *peers))

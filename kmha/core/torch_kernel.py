@@ -33,7 +33,6 @@ def attend(
         flash: `True` asks for FlashAttention, and raises Keras' error where it is not available.
         written_out: The same function, of which higher derivatives are computed.
     """
-
     query, key, value = map(as_tensor, (query, key, value))
     if not query.dtype == key.dtype == value.dtype:
         common = keras.backend.result_type(*(keras.backend.standardize_dtype(x.dtype) for x in (query, key, value)))

@@ -123,14 +123,16 @@ def test_a_subclass_is_told_whether_it_is_trained():
 
 
 @pytest.mark.filterwarnings("ignore")  # of quantization
-def test_quantized_projections_learn_their_scales_in_training():
-    layer = kmha.MultiHeadAttention(H, O)
+def test_a_quantized_projection_is_told_whether_it_is_trained():
+    """Without that, float8 never learned its scales."""
+    layer, seen = kmha.MultiHeadAttention(H, O), []
     layer.build((B, T, I), (B, T, I))
     layer.query_dense.quantize("float8")
-    (history,) = (weight for weight in layer.query_dense.variables if "inputs_amax_history" in weight.path)
-    prepared = layer.query_dense._is_prepared(ops.ones((B, T, I)))
-    assert not prepared
-    assert not _array(history).any()
+    call = layer.query_dense.quantized_call
+    layer.query_dense.quantized_call = lambda x, training=None: seen.append(training) or call(x, training=training)
+    for training in (True, False):
+        layer(ops.ones((B, T, I)), ops.ones((B, T, I)), training=training)
+    assert seen == [True, False]
 
 
 def test_a_shape_that_a_projection_refuses_is_still_refused():
