@@ -38,3 +38,12 @@ def error_text(error: BaseException) -> str:
     'ValueError: no input'
     """
     return f"{type(error).__name__}: {' '.join(error_lines(error))}"
+
+
+def ended(text: str) -> str:
+    """Return a sentence with its full stop, if it has no other mark at its end.
+
+    >>> ended("no"), ended("Why?")
+    ('no.', 'Why?')
+    """
+    return text if text.endswith(("?", "!")) else f"{text.rstrip('.')}."

@@ -4,12 +4,13 @@ The block's weights are set for each trial. `kmha.verify.diagnosing.block_weight
 which sublayer. A class is instantiated for each trial. A built layer keeps its sizes, and a copy of it is diagnosed.
 """
 
+import contextlib
 import copy
 import dataclasses
 import inspect
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,9 +80,8 @@ class BlockCandidate(LayerCandidate):
         crossing = memory is not None and (chain == CROSSING or memory.default is EMPTY)
         self.may_cross = memory is not None and not crossing
         if self.chain == "decoder":  # a decoder has masks for two attentions
-            self.roles = with_mask_of_target(
-                {**self.by_place, **naming.roles_of(without_flags(self._named_inputs()), self.said)}
-            )
+            named = without_flags(self._named_inputs())
+            self.roles = with_mask_of_target({**self.by_place, **naming.roles_of(named, self.said)}, named)
         elif crossing:
             if "memory_mask" in self.roles and "mask" not in self.roles:
                 self.roles = {"mask" if role == "memory_mask" else role: name for role, name in self.roles.items()}
@@ -148,7 +148,17 @@ class BlockCandidate(LayerCandidate):
         except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
             if self.built:
                 raise
+            if self._reads_size_as_width():
+                return self.sizes(rng)
         return drawn
+
+    def _reads_size_as_width(self) -> bool:
+        """Take an argument such as `key_dim` for the width if nothing else is, and return whether this changed it."""
+        roles = self.constructor_roles
+        if "size" not in roles or {"width", "inputs", "output"} & roles.keys():
+            return False
+        self.constructor_roles = {"width" if role == "size" else role: name for role, name in roles.items()}
+        return True
 
     def _sizes_with(self, trial: Trial, drawn: BlockSizes) -> BlockSizes:
         with quietly():
@@ -184,13 +194,19 @@ class BlockCandidate(LayerCandidate):
         return dataclasses.replace(drawn, heads=heads, width=width, size=width // heads, memory=width, inner=inner)
 
     def _new(self, trial: Trial) -> Any:
-        """Return a layer with the trial's sizes, built by a first call."""
+        """Return a layer with the trial's sizes, built by a first call.
+
+        Some code raises an error without a mask, or, since it confuses the masks of two attentions, unless T = S.
+        """
         layer = self._unbuilt(trial)
         plain = dataclasses.replace(trial, key_mask=None, query_mask=None, causal=False)
-        try:
-            self.adapter.build(layer, self._arguments(plain), self.convention.dtype)
-        except (Exception, SystemExit):  # untrusted code may raise anything, such as without a mask
-            self.adapter.build(layer, self._arguments(trial), self.convention.dtype)
+        same = dataclasses.replace(plain, key=plain.query, value=plain.query)
+        last = same if same.key.shape[-1] == trial.key.shape[-1] else trial
+        for each in (plain, trial):
+            with contextlib.suppress(Exception, SystemExit):  # untrusted code may raise anything
+                self.adapter.build(layer, self._arguments(each), self.convention.dtype)
+                return layer
+        self.adapter.build(layer, self._arguments(last), self.convention.dtype)
         return layer
 
     def _sizes_of(self, layer: Any, drawn: BlockSizes) -> BlockSizes:
@@ -389,6 +405,9 @@ class BlockCandidate(LayerCandidate):
             return {"mask": self._square(square), "look_ahead": self._square(square)}
         return {"mask": self._padding(padding, False), "look_ahead": None}
 
+    def mask_shapes(self) -> list[str]:
+        return [shape for shape in super().mask_shapes() if shape in PADDINGS or shape == "T,S,B"]
+
     def _square(self, mask: np.ndarray) -> np.ndarray:
         shape = self.convention.mask_shape
         if shape == "T,S" and (mask == mask[:1]).all():
@@ -497,14 +516,24 @@ def readings(found: Sublayers, trial: Trial, chain: str) -> list[Reading]:
     return [reading for _, reading in sorted(result, key=lambda each: each[0])[:MAX_READINGS]]
 
 
-def with_mask_of_target(roles: Mapping[str, str]) -> dict[str, str]:
+def with_mask_of_target(roles: Mapping[str, str], names: Iterable[str] = ()) -> dict[str, str]:
     """Return a decoder's roles. If a further mask is the memory's, a mask of unknown meaning is the look-ahead mask.
+
+    Args:
+        roles: Roles of the call's arguments.
+        names: Names of all arguments of the call.
 
     >>> with_mask_of_target({"mask": "attention_mask", "memory_mask": "encoder_attention_mask"})
     {'look_ahead': 'attention_mask', 'memory_mask': 'encoder_attention_mask'}
+    >>> with_mask_of_target({"self": "x", "mask": "mask"}, ["x", "mask", "memory", "src_mask"])
+    {'memory_mask': 'src_mask', 'self': 'x', 'look_ahead': 'mask'}
     """
+    of_memory = f"src|source|{naming.OF_MEMORY.pattern}"
+    masks = [name for name in names if naming.argument(name) == "mask" and name not in roles.values()]
+    if len(masks) == 1 and re.search(of_memory, masks[0]):
+        roles = {"memory_mask": masks[0], **roles}
     others = {"memory_mask", "padding"} & roles.keys()
-    if "look_ahead" in roles or not others or re.search(f"src|{naming.OF_MEMORY.pattern}", roles.get("mask", "src")):
+    if "look_ahead" in roles or not others or re.search(of_memory, roles.get("mask", "src")):
         return {**roles}
     return {"look_ahead" if role == "mask" else role: name for role, name in roles.items()}
 

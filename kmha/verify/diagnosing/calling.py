@@ -171,6 +171,12 @@ def random_names(found: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
+def without_neutral(found: Mapping[str, Any], roles: Mapping[str, str]) -> dict[str, str]:
+    """Return the roles without a temperature that is 1 by default: such code scales by itself."""
+    neutral = "temperature" in roles and getattr(found[roles["temperature"]], "default", None) == 1
+    return {role: name for role, name in roles.items() if not (neutral and role == "temperature")}
+
+
 def check_known(where: str, found: Parameters, known: Any, given: Mapping[str, Any]) -> None:
     """Check that every argument without a default is known or given.
 
@@ -248,13 +254,16 @@ def roles_by_place(found: Mapping[str, Any], roles: Mapping[str, str], known: Co
 
     Args:
         found: Parameters of the call.
-        roles: Roles that names tell. If one of them is an input, no role is guessed.
+        roles: Roles that names tell. If one of them is an input, another one is the memory, if there are two masks.
         known: Names of further arguments that are not inputs.
 
     >>> roles_by_place(parameters(lambda eins, zwei, drei: 0), {}, ())
     {'query': 'eins', 'key': 'zwei', 'value': 'drei'}
+    >>> roles_by_place(parameters(lambda x, zwei, self_mask, cross_mask: 0), {"self": "x"}, ())
+    {'memory': 'zwei'}
     """
-    if {"query", "self", "ids"} & roles.keys():
+    has_input = bool({"query", "self", "ids"} & roles.keys())
+    if has_input and ({"memory", "key", "value"} & roles.keys() or sum(map(naming.is_mask, found)) < 2):
         return {}
     taken = {*roles.values()}
     unknown = [
@@ -262,6 +271,8 @@ def roles_by_place(found: Mapping[str, Any], roles: Mapping[str, str], known: Co
         for name, each in found.items()
         if each.default is EMPTY and not (name in taken or name in known or guessing.guesses(name, each)[1])
     ]
+    if has_input:
+        return {"memory": unknown[0]} if len(unknown) == 1 else {}
     width = roles.get("width", "")
     if not unknown and width in found and found[width].default is EMPTY:
         unknown = [width]  # an input such as `emb` or `hidden`

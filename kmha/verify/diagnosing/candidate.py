@@ -33,8 +33,8 @@ from kmha.verify.diagnosing.conventions import (
     adapt,
 )
 from kmha.verify.diagnosing.matching import Answer, TrialResult
+from kmha.verify.diagnosing.slips import error_line, is_slip, line_of_error
 from kmha.verify.diagnosing.trials import Accepts, AttentionTrials, Sizes
-from kmha.verify.wording import error_lines
 
 # Trials that are repeated without asking for scores, because a layer may then compute in a faster way.
 WITHOUT_SCORES = ("self-attention", "mask", "causal")
@@ -232,6 +232,12 @@ class Candidate:
         """Return the lines of `code` with weights drawn by seed, or no lines if the candidate cannot have them."""
         return []
 
+    @property
+    def module(self) -> str:
+        """The name of the module that defines the candidate, or ""."""
+        thing = getattr(self, "layer_class", None) or inspect.unwrap(getattr(self, "function", Candidate))
+        return str(getattr(thing, "__module__", ""))
+
     def answer(self, trial: Trial) -> Answer:
         """Return the candidate's answer to a trial. An error that the candidate raises is an answer too."""
         try:
@@ -247,7 +253,8 @@ class Candidate:
         except CandidateError:
             raise
         except (Exception, SystemExit) as error:  # untrusted code may raise anything
-            return Answer(error=error_line(error))
+            line, own = line_of_error(error, self.module), is_slip(error, self.module)
+            return Answer(error=error_line(error), line=line, is_slip=own)
         return Answer(output, scores, untouched, dtype)
 
     def _restore_axes(self, array: np.ndarray, axes: int) -> np.ndarray:
@@ -290,8 +297,3 @@ def quietly() -> Iterator[None]:
     with warnings.catch_warnings(), contextlib.redirect_stdout(sys.stderr):
         warnings.simplefilter("ignore")
         yield
-
-
-def error_line(error: BaseException) -> str:
-    """Return an error's type and message on one line."""
-    return f"{type(error).__name__}: {(error_lines(error) or [''])[0]}"

@@ -94,6 +94,11 @@ class Tried:
     def answered(self) -> list[TrialResult]:
         return [result for result in self.results if not result.answer.error]
 
+    @property
+    def takes_masks(self) -> bool:
+        """True if a call with a mask ran. Code that is always causal may only run without any."""
+        return any(result.trial.mask is not None or result.trial.key_mask is not None for result in self.answered)
+
 
 Memory = dict[tuple[Convention, int], TrialResult]  # results by convention and id of the trial
 
@@ -554,7 +559,7 @@ def choose_convention(
     for one in tried:
         if one.results and not any(_same(one.answered, other.answered) for other in running):
             running.append(one)
-    running = _varied(running)
+    running = _varied([one for one in running if one.takes_masks] or running)
     if choose:
         return _choose_with_choices(candidate, running, tried, len(drawn))
     right = [one for one in running if matching.explains(one.answered)]
@@ -562,7 +567,7 @@ def choose_convention(
     if explain and not right:
         most = len(running[0].answered) if running else 0  # an option with which all calls run comes first
         likely = [one for one in running if len(one.answered) == most]
-        likely = likely if candidate.chain == "attention" else running[: 2 * ARRANGEMENTS]
+        likely = likely if candidate.chain == "attention" else likely[: 2 * ARRANGEMENTS]
         explained = next(([one] for one in likely if matching.singles(one.answered, candidate.chain)), [])
     for fit, among in ((Fit.RIGHT, right), (Fit.EXPLAINED, explained), (Fit.RUNS, running)):
         if among:

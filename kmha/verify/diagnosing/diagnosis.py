@@ -365,7 +365,7 @@ def _judge(found: dict[str, Any], tell: Callable[[str], None]) -> Diagnosis:
     candidate, sizes = found["candidate"], found["sizes"]
     answered = [result for result in found["results"] if not result.answer.error]
     if not answered:
-        return Diagnosis(verdict=RAISES, matches=(), **found)
+        return Diagnosis(verdict=RAISES, matches=(), line=found["results"][0].answer.line, **found)
     right = matching.judge(answered)
     if right.trials == len(answered):
         findings = evidence.of_right(candidate, answered)

@@ -34,6 +34,7 @@ from kmha.verify.diagnosing.calling import (
     random_names,
     roles_by_place,
     with_copies,
+    without_neutral,
 )
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, MIDDLE, ONE_KEY, SINGLE, Convention
@@ -66,14 +67,15 @@ class FunctionCandidate(Candidate):
         self.call_parameters = _without_random_keys(parameters(function), given)
         check_given(f"{name}()", given, self.call_parameters)
         check_roles(f"{name}()", said, self.call_parameters)
-        self.roles = {role: name for role, name in call_roles(self.call_parameters, said).items() if name not in given}
+        roles = without_neutral(self.call_parameters, call_roles(self.call_parameters, said))
+        self.roles = {role: name for role, name in roles.items() if name not in given}
         weights = {name for name in self.call_parameters if naming.weight(name)[0] and name not in self.roles.values()}
         late = self._after_weights(weights)
         self.by_place = roles_by_place(self.call_parameters, self.roles, {*given, *weights, *late})
         if len(late) == 1 and "heads" not in self.roles:
             self.by_place["heads"] = late[0]
         self.roles |= self.by_place
-        if "training" not in self.roles and self._dropout_is_optional():
+        if self._dropout_is_optional():
             del self.roles["dropout"]
         # `k` is the key, or a weight if another argument is the key. So inputs are recognised before weights.
         rest = [name for name in self.call_parameters if name not in self.roles.values() and name not in given]
@@ -88,7 +90,8 @@ class FunctionCandidate(Candidate):
 
     def _dropout_is_optional(self) -> bool:
         """Return whether the call has dropout that can be left out. It may be a rate, a layer or a function."""
-        return "dropout" in self.roles and self.call_parameters[self.roles["dropout"]].default is not EMPTY
+        default = self.call_parameters[self.roles["dropout"]].default if "dropout" in self.roles else EMPTY
+        return default is None or (default is not EMPTY and "training" not in self.roles)
 
     def _after_weights(self, weights: Container[str]) -> list[str]:
         """Return the required arguments of unknown meaning after the weights, which are no inputs."""

@@ -32,6 +32,7 @@ from kmha.verify.diagnosing.calling import (
     positional_only,
     roles_by_place,
     with_copies,
+    without_neutral,
 )
 from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
@@ -100,9 +101,8 @@ class LayerCandidate(Candidate):
         self.roles = call_roles(self._named_inputs(), said)
         self.by_place = roles_by_place(self.call_parameters, self.roles, self.call_given)
         self.roles |= self.by_place
-        self.constructor_roles = {
-            role: n for role, n in roles_of(self.constructor_parameters, said).items() if n not in self.given
-        }
+        made = without_neutral(self.constructor_parameters, roles_of(self.constructor_parameters, said))
+        self.constructor_roles = {role: n for role, n in made.items() if n not in self.given}
         self.fixed = {**config_objects.sizes_in(self.given), **given_sizes(name, self.given)}
         check_roles(name, said, self.constructor_parameters, self.call_parameters)
         if is_class:

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from kmha.verify import tolerance
 from kmha.verify.chains.attention import ImpossibleError, State, Trial, run, with_fill
+from kmha.verify.diagnosing.verdicts import SourceLine
 from kmha.verify.mistakes import BANK, Mistake
 from kmha.verify.mistakes.commonness import rank
 
@@ -44,6 +46,8 @@ class Answer:
         untouched: Whether the candidate left its inputs unchanged.
         dtype: Dtype that the candidate computed in.
         error: Error that the candidate raised, on one line, or "".
+        line: Line of the candidate's code that raised the error, if it was there.
+        is_slip: Whether the error is the code's own, such as a wrong name, whatever it was called with.
     """
 
     output: Any = None
@@ -51,6 +55,8 @@ class Answer:
     untouched: bool = True
     dtype: str = "float64"
     error: str = ""
+    line: SourceLine | None = None
+    is_slip: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -369,6 +375,13 @@ def raising_first(fitting: Sequence[Match], results: Sequence[TrialResult]) -> l
     """Return explanations that fit equally well, those that raise an error in the candidate's raising calls first."""
     raised = [result.trial for result in results if result.answer.error]
     return sorted(fitting, key=lambda match: sum(_is_possible(trial, match.mistakes) for trial in raised))
+
+
+def explains_errors(match: Match, results: Sequence[TrialResult]) -> bool:
+    """Return whether code with these mistakes raises an error in most of the raising calls, and in no others."""
+    possible = [_is_possible(result.trial, match.mistakes) for result in results]
+    raised = [bool(result.answer.error) for result in results]
+    return sum(raised) < 2 * possible.count(False) and all(map(operator.or_, possible, raised))
 
 
 def _is_possible(trial: Trial, mistakes: Changes) -> bool:

@@ -14,7 +14,7 @@ ARGUMENTS: dict[str, str] = {
     "value": "value values v xv val valueinput inputsv inputv",
     "self": "x inputs input inp xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
     "memory": "xkv kvinput inputkv memory context kv inputskv source enc "
-    "keyvalue cross encoderhiddenstates encodersequence memoryinput encx encodings",
+    "keyvalue cross encoderhiddenstates encodersequence memoryinput encx encodings mem encoded",
     "mask": "mask attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
     "depth": "depth numlayers nlayers layers nlayer numblocks",
@@ -30,7 +30,7 @@ ARGUMENTS: dict[str, str] = {
     "lengths": "validlens validlen validlengths lengths seqlens keylengths keylens",
     "heads": "numheads numhead nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead "
     "attentionheads nattentionheads nattnheads attnheads encoderattentionheads numqueryheads numqheads numheadsq "
-    "headcount nqueryheads queryheads",
+    "headcount nqueryheads queryheads cabezas cabecas tetes koepfe teste",
     "kv_heads": "numkvheads nkvheads numkeyvalueheads nquerygroups numquerygroups kvheads nkvhead numkvhead "
     "numattentiongroups nlocalheads numgroups",
     "temperature": "temperature",
@@ -40,15 +40,16 @@ ARGUMENTS: dict[str, str] = {
     "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "
     "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures hid "
     "hidsize emb embed d dembedding embdims embeddims nstate nembed edim hiddenunits dmod dimension attndim "
-    "attentiondim depthatt projectdim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims hidden",
-    "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures outputdepth depthout",
+    "attentiondim depthatt projectdim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims hidden dm nfeatures "
+    "numfeatures vecsize vectorsize canales",
+    "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures outputdepth depthout dimout",
     "inputs": "infeatures dimin indim inputdim inputsize querydim querysize queryshape din inchannels qdim inputwidth "
     "inputfeatures",
     "inner": "fullyconnecteddim dff ffdim feedforwarddim intermediatedim dimfeedforward ffnnumhiddens feedforwardsize "
     "hiddenff mlpdim pfdim ffsize densedim latentdim ffnhidden ffhidden dinner dimff hiddenfeatures filtersize dhidden "
     "ffndim ffwidth innerdim feedforwarddimension intermediatesize ninner nhidden inter feedforwardchannels ffnsize "
     "encoderffndim decoderffndim feedforwardhiddensize ffembeddim dimffn ffnembeddim hiddenwidth ffdimension "
-    "feedforwardhidden",
+    "feedforwardhidden ff",
     "batch_first": "batchfirst",
     "use_bias": "usebias withbias bias useattentionbias qkvbias attentionbias attnbias outbias useqkvbias",
     "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "
@@ -74,7 +75,7 @@ HIDDEN = re.compile("^(d|n|num)?hid(den)?s?(dim|size|count)?$|^units$")
 # Names of what turns its input by positions.
 ROTARY = re.compile("rotary|rope|rotate")
 _ARRAY = "(inputs?|tensors?|hidden|states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
-_WIDTH = "(channels|dims?|size|features|width|count)"
+_WIDTH = "(channels|dims?|size|features?|width|count)"
 # Names of arguments that belong to the memory, which is the output of an encoder.
 OF_MEMORY = re.compile("encoder|(^|_)enc_|memory|cross|context")
 # Patterns of names that no list has.
@@ -91,7 +92,7 @@ PATTERNS = {
     "key": f"^(key|keys|k){_ARRAY}",
     "value": f"^(value|values|v){_ARRAY}",
     "memory": f"^(source|memory|context|enc|encoder|to|kv){_ARRAY}|"
-    "^enc(oder)?(out(put)?s?|src|source|memory|representations?)$|"
+    "^enc(oder)?(out(put)?s?|src|source|memory|representations?)$|^(src|source)enc(od(ed|ing|er))?(out(put)?)?$|"
     f"^cross(attention|attn)?(src|source|memory|context|{_ARRAY.removesuffix('$')})$",
 }
 _BY_NAME = {name: role for role, names in ARGUMENTS.items() for name in names.split()}

@@ -21,6 +21,7 @@ from kmha.verify.diagnosing.difference import difference_map
 from kmha.verify.diagnosing.plain import plain
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN
 from kmha.verify.mistakes import Mistake
+from kmha.verify.wording import ended
 
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
@@ -112,7 +113,7 @@ def how_sure(found: "Diagnosis") -> str:
     answered = [result for result in found.results if not result.answer.error]
     raising = f" {_calls(len(found.errors))} raised an error." if found.errors else ""
     if found.verdict == RAISES:
-        return f"{next(iter(found.errors.values()), 'every call raises an error').rstrip('.')}."
+        return ended(next(iter(found.errors.values()), "every call raises an error"))
     if found.verdict == UNJUDGED:
         if len(answered) < ENOUGH * len(found.results):
             return f"{_calls(len(answered))} of {len(found.results)} ran, which is too little to say more."

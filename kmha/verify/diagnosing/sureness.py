@@ -11,6 +11,7 @@ from kmha.verify.diagnosing import guessing, matching, naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, UNKNOWN
+from kmha.verify.wording import ended
 
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
@@ -19,18 +20,22 @@ BENIGN = re.compile("device|dtype|name|trainable|seed|initializer|regularizer|co
 _INPUTS = {"self": "input", "memory": "encoder's output", "heads": "number of heads"}
 MISSING = {"causal-missing", "mask-missing"}
 MASKS = {"mask", "padding", "causal"}  # first words of the ids of mistakes in masks
+SUFFICIENT = 3  # number of calls without masks for a verdict if all calls with masks raise an error
 IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
 
 
 def advice(found: "Diagnosis") -> tuple[str, ...]:
     """Return what would help to judge the candidate, or nothing if the verdict is sure enough."""
     ran = _ran(found.results)
-    lines = list(_unknown_arguments(found))
+    is_slip = all(result.answer.is_slip for result in found.results if not result.trial.masked)
+    lines = [] if is_slip else list(_unknown_arguments(found))
     if found.verdict == RAISES and not lines:
+        return ()
+    if ran < len(found.results) and _explains_errors(found):
         return ()
     if ran < ENOUGH * len(found.results):
         share = "Most calls raise" if ran else "Every call raises"
-        return (f"{share} an error, the first: {_first_error(found)}.", *lines, *_remedies(found))
+        return (f"{share} an error, the first: {_first_error(found)}", *lines, *_remedies(found))
     if getattr(found.candidate, "rotates", False):
         return ("kmha only knows rotary embeddings that return their input turned by its positions.",)
     masked = [result for result in found.results if result.trial.masked]
@@ -43,7 +48,7 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     missing = {mistake.id for mistake in found.mistakes} & MISSING
     unmasked = missing and not {"mask", "look_ahead", "causal"} & found.candidate.roles.keys()
     if missing and any(result.answer.error for result in masked):  # perhaps its mask has another form
-        return (f"A call with a mask raises an error: {_first_error(found)}.", *_remedies(found))
+        return (f"A call with a mask raises an error: {_first_error(found)}", *_remedies(found))
     if found.candidate.chain != "attention":  # perhaps kmha has not passed the mask
         lines += (*_untold(found.candidate), *_without_memory(found.candidate)) if found.verdict == UNKNOWN else ()
         return (*lines, *_remedies(found)) if lines or unmasked else ()
@@ -55,8 +60,20 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     return (*lines, *_remedies(found)) if lines else ()
 
 
+def _explains_errors(found: "Diagnosis") -> bool:
+    """Return whether one mistake explains all calls that ran, and why the others raise an error.
+
+    If all calls without masks ran, and all with masks raise an error, the mistake is not in the masks.
+    """
+    if len(found.mistakes) != 1:
+        return False
+    masked = [bool(result.answer.error) for result in found.results if result.trial.masked]
+    apart = all(masked) and _ran(found.results) == len(found.results) - len(masked) >= SUFFICIENT
+    return apart or matching.explains_errors(found.matches[0], found.results)
+
+
 def _first_error(found: "Diagnosis") -> str:
-    return next(iter(found.errors.values())).rstrip(".")
+    return ended(next(iter(found.errors.values())))
 
 
 def _ran(results: Sequence[TrialResult]) -> int:
@@ -74,7 +91,8 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
     )
     for name, text in guessed.items():
         switched_off = text == "None" and explained  # what is left out explains no numbers of a mistake elsewhere
-        if not (switched_off or guessing.guesses(name, parameters.get(name))[1]):
+        fits = found.verdict == KNOWN and text in guessing.NUMBERS  # with another size, the weights would not fit
+        if not (switched_off or fits or guessing.guesses(name, parameters.get(name))[1]):
             yield f"kmha does not know the argument `{name}`, and passed {text}. Give its value: --set {name}=VALUE."
     for name in left_out(found):
         if candidate.call_parameters[name].default is EMPTY:

@@ -82,6 +82,10 @@ def _look_ahead(call: Trial, trial: Trial) -> bool:
     return trial.causal
 
 
+def _look_ahead_if_padded(call: Trial, trial: Trial) -> bool:
+    return trial.key_mask is not None and _look_ahead(call, trial)
+
+
 _AS_SELF = _called(causal=_look_ahead, key_mask=lambda call, trial: _fitting(trial.query_mask, call))
 _AS_CROSS = _called(causal=lambda call, trial: False, key_mask=lambda call, trial: _fitting(trial.key_mask, call))
 _CAUSAL = _called(causal=lambda call, trial: trial.causal)
@@ -127,6 +131,12 @@ for _id, _says, _source, _changes in (
         "You made the second attention causal, not the self-attention. Move the look-ahead mask to the latter.",
         INFORMER,
         {"call1": _called(causal=lambda call, trial: False), "call2": _CAUSAL},
+    ),
+    (
+        "look-ahead-with-padding",
+        "You combined the second attention's padding mask with the look-ahead mask. Pass it the padding mask alone.",
+        "keras-team/keras-io#1046",
+        {"call2": _called(causal=_look_ahead_if_padded)},
     ),
     (
         "source-padding-in-both",

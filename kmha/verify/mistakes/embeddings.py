@@ -83,7 +83,7 @@ def _first(state: State, right: Step) -> Any:
 
 register(
     "embedding-padding-all-zero",
-    "You set everything to zeros at padding, the positions too. Treat padding like any token here.",
+    "You set everything to zeros at padding, the positions too. It makes no difference if a mask hides padding later.",
     IDS,
     PAPER,
     added=_without_padding,

@@ -8,8 +8,9 @@ from typing import Any
 from kmha.verify.chains import CHAINS, Change, chains_with, steps_of
 
 # They show only in rows with nothing to attend to, or where logits differ by a thousand or more (BERT adds -10,000), or
-# where weights are exchanged with other code.
+# at padding, which a mask hides, or where weights are exchanged with other code.
 HARMLESS = (
+    "embedding-padding-all-zero",
     *("mask-empty-row-nan", "mask-adds-10000", "mask-fills-10000", "mask-number-in-thousands", "scale-after-mask"),
     *("heads-size-first", "merge-size-first"),
 )

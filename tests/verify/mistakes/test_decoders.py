@@ -43,6 +43,7 @@ MASKS = {
     "decoder-masks-look-ahead-for-cross": ("look-ahead target", "look-ahead target"),
     "decoder-masks-padding-for-self": ("source", "source"),
     "decoder-masks-look-ahead-in-both": ("look-ahead target", "look-ahead source"),
+    "decoder-masks-look-ahead-with-padding": ("look-ahead target", "look-ahead source"),
     "decoder-masks-look-ahead-moved": ("target", "look-ahead source"),
     "decoder-masks-source-padding-in-both": ("look-ahead target source", "source"),
     "decoder-masks-target-padding-in-both": ("look-ahead target", "source target"),
@@ -75,6 +76,7 @@ def test_masks_elementwise(make_parts, identity):
     [
         ("decoder-masks-exchanged", "padding"),
         ("decoder-masks-exchanged", "look-ahead"),
+        ("decoder-masks-look-ahead-with-padding", "look-ahead and padding"),
         ("decoder-masks-source-padding-in-both", "padding"),
         ("decoder-masks-target-padding-in-both", "padding of the target"),
     ],

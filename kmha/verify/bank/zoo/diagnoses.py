@@ -85,9 +85,11 @@ def _diagnosed_mutant(
         result = _diagnosed(lambda: stack.enter_context(mutant.made()), entry, seed, limit, answers)
     if not calls and answers and _same(answers, expected):
         return {"kept": False, "reason": replay.SAME}
+    ids, named = result["ids"], bool(result["ids"]) and set(result["ids"]) <= set(mutant.ids)
     if result["outcome"] == ACCUSED:
-        ids = result["ids"]
-        result["outcome"] = UNKNOWN if not ids else NAMED if set(ids) <= set(mutant.ids) else WRONG_ID
+        result["outcome"] = UNKNOWN if not ids else NAMED if named else WRONG_ID
+    elif result["outcome"] == RIGHT and named:  # a harmless mistake, which a remark names
+        result["outcome"] = NAMED
     return {"kept": True, **result}
 
 

@@ -14,8 +14,9 @@ import numpy as np
 from kmha.verify.chains.attention import Trial
 from kmha.verify.chains.caches import NAME, Attend, SequenceAttend, WeightsAttend, trial_of
 from kmha.verify.diagnosing.caches.decoding import Decoding
-from kmha.verify.diagnosing.candidate import Candidate, error_line, quietly
+from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.matching import Answer
+from kmha.verify.diagnosing.slips import error_line
 from kmha.verify.tolerance import is_close
 
 # The calls of each trial: for each request, the number of positions in each call.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.verdicts import KNOWN, RAISES, RIGHT, UNJUDGED
+from kmha.verify.wording import ended
 
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
@@ -38,7 +39,7 @@ def how_sure(found: "Diagnosis") -> str:
             f"{max(found.matches[0].distance, 1e-16):.0e}{others}."
         )
     if found.verdict == RAISES:
-        return f"{next(iter(found.errors.values()), 'every call raises an error').rstrip('.')}."
+        return ended(next(iter(found.errors.values()), "every call raises an error"))
     if found.verdict == UNJUDGED:
         return "decoding with its cache and without it differs, and kmha does not know all arguments of its call."
     return (

@@ -1,0 +1,58 @@
+"""torch modules in the styles of code in public repositories, with masks and sizes that are called differently."""
+
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    """`slip` misspells a method in every call, or "mask" only in calls with a mask."""
+
+    def __init__(self, vec_breadth, num_heads, slip="", scale=True):
+        super().__init__()
+        self.num_heads, self.slip, self.scale = num_heads, slip, scale
+        self.queries, self.keys, self.values, self.out = (nn.Linear(vec_breadth, vec_breadth) for _ in range(4))
+
+    def forward(self, query, key, value, mask=None):
+        split = (*query.shape[:1], -1, self.num_heads, query.shape[-1] // self.num_heads)
+        query, key, value = (
+            layer(x).view(split).transpose(1, 2)
+            for layer, x in ((self.queries, query), (self.keys, key), (self.values, value))
+        )
+        logits = query @ (key.tanspose(2, 3) if self.slip == "always" else key.transpose(2, 3))
+        if mask is not None:
+            hide = logits.mask_fill if self.slip == "mask" else logits.masked_fill
+            logits = hide(mask == 0, -1e9)
+        if self.slip == "attribute":
+            logits = logits / self.d_head**0.5
+        scores = torch.softmax(logits / split[-1] ** 0.5 if self.scale else logits, -1)
+        mixed = (scores @ value).transpose(1, 2)
+        return self.out(mixed.reshape(len(mixed), mixed.shape[1], -1))
+
+
+class DecoderLayer(nn.Module):
+    """Its memory has no usual name, its masks are required, and the first is called `mask`."""
+
+    def __init__(self, d_model, heads, ff, dp=0.1):
+        super().__init__()
+        self.first, self.second = Attention(d_model, heads), Attention(d_model, heads)
+        self.ffn = nn.Sequential(nn.Linear(d_model, ff), nn.ReLU(), nn.Linear(ff, d_model))
+        self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, mask, gedaechtnis, src_mask):
+        x = self.norms[0](x + self.first(x, x, x, mask))
+        x = self.norms[1](x + self.second(x, gedaechtnis, gedaechtnis, src_mask))
+        return self.norms[2](x + self.ffn(x))
+
+
+class HeadsOfItems(nn.Module):
+    """An encoder layer whose mask (B, T, S) gets its new axis at the front, so that each head has an item's mask."""
+
+    def __init__(self, d_model, num_heads, ff):
+        super().__init__()
+        self.attention = Attention(d_model, num_heads)
+        self.ffn = nn.Sequential(nn.Linear(d_model, ff), nn.ReLU(), nn.Linear(ff, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.attention(x, x, x, mask if mask is None else mask.unsqueeze(0)))
+        return self.norm2(x + self.ffn(x))

@@ -1,0 +1,81 @@
+"""Code in the styles of public repositories, which kmha once accused or could not judge."""
+
+import numpy as np
+import pytest
+
+from kmha.verify import diagnose
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "ids"),
+    [
+        ("Encoder", {}, ()),
+        ("SequenceDecoder", {"second": "padding"}, ()),
+        ("SequenceDecoder", {"second": "both"}, ("decoder-masks-look-ahead-with-padding",)),
+        ("SequenceDecoder", {"second": "look-ahead"}, ("decoder-masks-look-ahead-for-cross",)),
+    ],
+)
+def test_keras(candidate, name, arguments, ids):
+    found = diagnose(candidate("keras_repositories", name), arguments=arguments)
+    assert (found.verdict, found.ids) == ("known" if ids else "right", ids), found
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "ids"),
+    [
+        ("Attention", {}, ()),
+        ("Attention", {"scale": False}, ("scale-missing",)),
+        ("DecoderLayer", {}, ()),
+        ("HeadsOfItems", {}, ("mask-items-as-heads",)),
+    ],
+)
+def test_torch(candidate, name, arguments, ids):
+    pytest.importorskip("torch")
+    found = diagnose(candidate("torch_repositories", name), arguments=arguments)
+    assert (found.verdict, found.ids) == ("known" if ids else "right", ids), found
+
+
+@pytest.mark.parametrize(
+    ("slip", "scale", "verdict", "ids", "says"),
+    [
+        ("always", True, "raises", (), "Did you mean `transpose`?"),
+        ("attribute", True, "raises", (), "no attribute 'd_head'."),
+        ("mask", False, "known", ("scale-missing",), "Did you mean `masked_fill`?"),
+        ("mask", True, "right", (), "Did you mean `masked_fill`?"),
+    ],
+)
+def test_misspelt_names(candidate, slip, scale, verdict, ids, says):
+    pytest.importorskip("torch")
+    found = diagnose(candidate("torch_repositories", "Attention"), arguments={"slip": slip, "scale": scale})
+    assert (found.verdict, found.ids) == (verdict, ids)
+    assert says in " ".join(str(found).split())
+    if verdict == "raises":
+        assert found.line.path.endswith("torch_repositories.py")
+        assert {"always": "tanspose", "attribute": "self.d_head"}[slip] in found.line.text
+
+
+def test_a_temperature_of_1_is_left_alone():
+    def attention(query, key, value, temperature=1.0):
+        logits = query @ np.swapaxes(key, -1, -2) / (np.sqrt(query.shape[-1]) * temperature)
+        scores = np.exp(logits - logits.max(-1, keepdims=True))
+        return scores / scores.sum(-1, keepdims=True) @ value
+
+    assert diagnose(attention).right
+
+
+def test_dropout_that_may_be_a_layer_is_left_out():
+    def attention(query, key, value, dropout=None, training=None):
+        logits = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])
+        scores = np.exp(logits - logits.max(-1, keepdims=True))
+        scores = scores / scores.sum(-1, keepdims=True)
+        return (scores if dropout is None else dropout(scores, training=training)) @ value
+
+    assert diagnose(attention).right
+
+
+def test_sizes_of_positions():
+    def positional_encoding(max_seq_len, dm):
+        angles = np.arange(max_seq_len)[:, None] / 10000 ** (2 * (np.arange(dm) // 2) / dm)
+        return np.where(np.arange(dm) % 2, np.cos(angles), np.sin(angles))
+
+    assert diagnose(positional_encoding).right
