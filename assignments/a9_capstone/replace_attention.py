@@ -18,7 +18,7 @@
 # **The shapes.** The model reads words (B, S) and what is written so far (B, T), both with 7 positions: 0 is padding, on
 # the left of the word, 1 starts a written word, and 2 to 12 are the letters. It returns logits (B, T, 13). Its two
 # attention layers have 2 heads of size 4 and 3 heads of size 5, in a model that is 12 wide. A check also uses a model
-# with other names, numbers of heads and head sizes.
+# with more attention layers, and other names, numbers of heads and head sizes.
 #
 # **Worked example.** The word [0, 0, 0, 0, 5, 2, 9], with [1, 9, 2, 0, 0, 0, 0] written so far, has its largest logits
 # at the letters 9, 2 and 5 in the first three positions: each position says what comes next. The clone must give these

@@ -8,9 +8,9 @@ RIGHT = "np.expand_dims(source != padding, axis=1)"
 
 
 def padded(rng, batch, positions, padding, before):
-    """Return non-empty sentences of different lengths, filled up with padding."""
+    """Return non-empty sentences of different lengths, filled up with padding. Some may have none."""
     tokens = rng.integers(5, 30, size=(batch, positions))
-    lengths = rng.integers(1, max(positions, 2), size=batch)
+    lengths = rng.integers(1, positions + 1, size=batch)
     hidden = np.arange(positions) >= lengths[:, None]
     return np.where(hidden[:, ::-1] if before else hidden, padding, tokens)
 

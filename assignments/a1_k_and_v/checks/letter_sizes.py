@@ -24,10 +24,10 @@ def draw_plain(rng, equations, axes):
     return inputs_of(rng, str(rng.choice(equations)), dict(zip("NMHIO", drawn, strict=False)), tuple(drawn[5:]))
 
 
-def draw_equation(rng, equations, axes):
+def draw_equation(rng, equations, axes, alphabet=string.ascii_uppercase):
     """Draw an equation with other letters, so that only who reads it knows what they stand for."""
     found = draw_plain(rng, equations, axes)
-    letters = str.maketrans("NMHIO", "".join(rng.permutation([*string.ascii_uppercase])[:5]))
+    letters = str.maketrans("NMHIO", "".join(rng.permutation([*alphabet])[:5]))
     return found | {"equation": found["equation"].translate(letters)}
 
 
@@ -40,8 +40,20 @@ def draw_product(rng):
 
 
 def draw_axes(rng):
-    """Draw an equation whose dots stand for no axis, or for two or three."""
-    return draw_equation(rng, PROJECTIONS + PRODUCTS, int(rng.choice([0, 2, 3])))
+    """Draw an equation of small letters whose dots stand for no axis, or for two or three."""
+    return draw_equation(rng, PROJECTIONS + PRODUCTS, int(rng.choice([0, 2, 3])), string.ascii_lowercase)
+
+
+def each_side(answer, inputs):
+    """Call with the dots on the left, as drawn, then with the dots on the right, and then without them."""
+    equation, left, right = inputs["equation"], inputs["left_shape"], inputs["right_shape"]
+    operands, result = equation.split("->")
+    exchanged = ",".join(reversed(operands.split(",")))
+    return [
+        answer.letter_sizes(equation, left, right),
+        answer.letter_sizes(f"{exchanged}->{result}", right, left),
+        answer.letter_sizes(equation.replace("...", ""), left[1:], right),
+    ]
 
 
 def draw_unsorted(rng):
@@ -61,7 +73,8 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw_projection, signature=1, shape=1, values=3),
-        Check("values", "products of two activations, where both operands have the dots", 2, draw_product, times=6),
+        Check("values", "products of two activations, where both operands have the dots", 1, draw_product, times=6),
+        Check("values", "the dots may be in the right operand only, or missing", 1, draw_projection, each_side),
         Check("edge", "the dots stand for no axis, or for several", 1, draw_axes, times=5),
         Check("edge", "the summed letters are in alphabetical order", 1, draw_unsorted, times=1),
         Check("edge", "letters of the same size are still different letters", 1, draw_equal),
@@ -78,6 +91,21 @@ EXERCISE = Exercise(
             "Your result shape has only the axes with letters. The axes that the dots stand for belong to the result "
             "too.",
             {"result_shape = batch + tuple": "result_shape = tuple"},
+        ),
+        Wrong(
+            "dots-of-the-left",
+            "You read the dots from the left operand only. They may be in the right one alone: ask each operand.",
+            {"if letters != named:": "if letters != named and shape is left_shape:"},
+        ),
+        Wrong(
+            "dots-always-there",
+            "You took for granted that the left operand and the result begin with dots, and cut them off. The equation "
+            "may have none there: look first.",
+            {
+                'named = letters.removeprefix("...")': "named = letters[3:] if shape is left_shape else "
+                'letters.removeprefix("...")',
+                'kept = result.removeprefix("...")': "kept = result[3:]",
+            },
         ),
         Wrong(
             "dots-are-one-axis",

@@ -58,45 +58,68 @@ def draw_zero(rng):
     return found
 
 
-# An error that is always expected could be raised for whoever asks, so half of the layers fit.
+# An error that is always expected could be raised for whoever asks, so half of the stacks fit.
 
 
-def draw_one_feature(rng):
-    """Draw a second layer that has a single output feature, which would broadcast, or fits."""
-    found = draw(rng)
-    heads, features, size = found["layers"][1]["query_kernel"].shape
-    features = max(features, 2)
-    found["inputs"] = rng.normal(size=(*found["inputs"].shape[:2], features))
-    found["layers"] = [layer(rng, heads, features, size, width) for width in (features, rng.choice([1, features]))]
-    return found
+def stack(rng, first, widths, residual=True):
+    """Return inputs with `first` features, and layers with these widths, each (I, E)."""
+    batch, positions, heads, size = sizes(rng, 4)
+    layers = [layer(rng, heads, features, size, width) for features, width in widths]
+    return {"inputs": rng.normal(size=(batch, positions, first)), "layers": layers, "residual": residual}
 
 
-def draw_gap(rng):
-    """Draw a first layer that gives a single feature, which `np.einsum` would broadcast to all that the second expects.
+def draw_sums(rng):
+    """Draw stacks whose first or second layer turns many features into one, or one into many, or that fit.
 
-    The second may expect a single one.
+    The addition would broadcast the one feature.
     """
-    found = draw_plain(rng)
-    heads, features, size = found["layers"][0]["query_kernel"].shape
-    found["layers"][0] = layer(rng, heads, features, size, 1)
-    found["layers"][1] = layer(rng, heads, int(rng.choice([1, features + 1])), size, features)
-    return found
+    (many,) = sizes(rng, 1)
+    many = max(many, 2)
+    stacks = []
+    for features, width in ((many, 1), (1, many)):
+        fits, breaks = (features, features), (features, width)
+        stacks += [stack(rng, features, [breaks, (many, many)]), stack(rng, features, [fits, breaks])]
+        stacks += [stack(rng, features, [fits, fits]) for _ in range(2)]
+    return {"stacks": [stacks[place] for place in rng.permutation(len(stacks))]}
 
 
-def error_name(answer, inputs):
-    try:
-        answer.stack_layers(**inputs)
-    except Exception as error:
-        return "ValueError" if isinstance(error, ValueError) else type(error).__name__
-    return ""
+def draw_gaps(rng):
+    """Draw stacks whose first or second layer expects one feature and gets many, or the reverse, or that fit.
+
+    `np.einsum` would broadcast the one feature.
+    """
+    many, other = (max(size, 2) for size in sizes(rng, 2))
+    stacks = []
+    for arrives, wanted in ((many, 1), (1, many), (many, many), (1, 1)):
+        widest = max(arrives, wanted)
+        stacks += [
+            stack(rng, arrives, [(wanted, wanted), (widest, widest)]),
+            stack(rng, arrives, [(arrives, arrives), (wanted, wanted)]),
+            stack(rng, arrives, [(wanted, other), (other, many)], residual=False),
+            stack(rng, other, [(other, arrives), (wanted, other)], residual=False),
+        ]
+    return {"stacks": [stacks[place] for place in rng.permutation(len(stacks))]}
 
 
-def judge_error(inputs, result, expected):
-    if result == expected:
-        return None
-    if result:
-        return f"it raises {result}, expected {'a ValueError' if expected else 'no error: the sizes fit'}."
-    return "it accepts a layer whose widths do not fit. Expected a ValueError."
+def error_names(answer, inputs):
+    """Return the name of the error that each stack raises, or ""."""
+    names = []
+    for each in inputs["stacks"]:
+        try:
+            answer.stack_layers(**each)
+            names.append("")
+        except Exception as error:
+            names.append("ValueError" if isinstance(error, ValueError) else type(error).__name__)
+    return names
+
+
+def judge_errors(inputs, result, expected):
+    for name, right in zip(result, expected, strict=True):
+        if name and name != right:
+            return f"it raises {name}, expected {'a ValueError' if right else 'no error: the sizes fit'}."
+        if name != right:
+            return "it accepts a layer whose widths do not fit. Expected a ValueError."
+    return None
 
 
 def judge_unchanged(inputs, result, expected):
@@ -117,8 +140,8 @@ EXERCISE = Exercise(
         Check("invariants", "layers with output kernels of zeros change nothing", 1, draw_zero, judge=judge_unchanged),
         Check("values", "without residual connections, nothing is added", 1, draw_kept),
         Check("values", "without residual connections, widths may change", 1, draw_plain),
-        Check("edge", "one output feature is not broadcast", 1, draw_one_feature, error_name, judge_error, times=10),
-        Check("edge", "a layer that does not fit the one before it", 1, draw_gap, error_name, judge_error, times=10),
+        Check("edge", "one output feature is not broadcast", 1, draw_sums, error_names, judge_errors, times=1),
+        Check("edge", "a layer that does not fit what comes in", 1, draw_gaps, error_names, judge_errors, times=1),
     ),
     wrong=(
         Wrong(
@@ -132,6 +155,12 @@ EXERCISE = Exercise(
             "You rely on the product to fail. With a single feature it does not: `np.einsum` repeats the feature. Compare "
             "the widths yourself.",
             {FIT: ""},
+        ),
+        Wrong(
+            "first-layer-unchecked",
+            "You compare each layer with the one before it, and the first layer with nothing. The inputs have a width "
+            "too: compare it with the first layer's.",
+            {FIT: FIT.replace("if width", "if number > 0 and width")},
         ),
         Wrong(
             "widths-always-equal",

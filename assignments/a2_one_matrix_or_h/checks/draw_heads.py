@@ -22,8 +22,8 @@ def draw(rng):
 
 
 def draw_one(rng):
-    """Draw a single head, for which there is no list of axes."""
-    return inputs_of(rng, 1, *sizes(rng, 3, least=3, most=6))
+    """Draw a single head, for which there is no list of axes, and the first item."""
+    return {**inputs_of(rng, 1, *sizes(rng, 3, least=3, most=6)), "item": 0}
 
 
 def describe(answer, inputs):

@@ -14,7 +14,9 @@ INPUTS = "inputs = (query_size, key_size, value_size, num_hiddens)"
 
 def draw_inputs(rng, bias):
     heads, size, *widths = sizes(rng, 5, least=3)
-    found = {name: heads * width for name, width in zip(("query_size", "key_size", "value_size"), widths, strict=True)}
+    names = ("query_size", "key_size", "value_size")
+    # One more than a multiple of the number of heads: only num_hiddens must be a multiple.
+    found = {name: heads * width + 1 for name, width in zip(names, widths, strict=True)}
     return {**found, "num_hiddens": heads * size, "num_heads": heads, "bias": bias}
 
 
@@ -100,6 +102,13 @@ EXERCISE = Exercise(
                 '"p_k": width': '"p_k": key_size',
                 '"p_v": width': '"p_v": value_size',
             },
+            "seed 001",
+        ),
+        Wrong(
+            "inputs-must-divide",
+            "You demand that num_heads divides query_size too. Only num_hiddens is cut into heads, after the "
+            "projection.",
+            {"if num_hiddens % num_heads:": "if any(size % num_heads for size in (query_size, num_hiddens)):"},
             "seed 001",
         ),
         Wrong(

@@ -19,7 +19,7 @@ def draw_inputs(rng, which=None):
         for role, width in zip(("query", "key", "value"), widths, strict=True)
     }
     head = int(rng.integers(heads)) if which is None else which % heads
-    output = rng.normal(size=(heads * size, heads * size + 3))
+    output = rng.normal(size=(heads * size, heads * (size + 1) + 3))
     return {**kernels, "output_kernel": output, "num_heads": heads, "head": head}
 
 

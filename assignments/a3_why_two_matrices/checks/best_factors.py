@@ -20,11 +20,23 @@ def draw_exact(rng):
     return {"bilinear": query_kernel @ key_kernel.T, "rank": rank}
 
 
+def draw_ends(rng):
+    """Draw a matrix of full rank, and the ranks 1 and I."""
+    (features,) = sizes(rng, 1, least=3, most=7)
+    return {"bilinear": rng.normal(size=(features, features)), "ranks": [1, features]}
+
+
 def product(answer, inputs):
     """Return what does not depend on the choice of the factors."""
     left, right = (np.asarray(each) for each in answer.best_factors(**inputs))
     fit = left.ndim == right.ndim == 2 and left.shape[1] == right.shape[1]
     return {"left": list(left.shape), "right": list(right.shape), "product": left @ right.T if fit else None}
+
+
+def product_of_each(answer, inputs):
+    """Return the product of the factors for each rank."""
+    factors = [answer.best_factors(inputs["bilinear"], rank) for rank in inputs["ranks"]]
+    return [np.asarray(left) @ np.asarray(right).T for left, right in factors]
 
 
 def judge_shapes(inputs, result, expected):
@@ -63,10 +75,11 @@ EXERCISE = Exercise(
         *standard(draw, signature=1),
         Check("shape", "both factors are (I, r)", 1, draw, product, judge_shapes),
         Check("invariants", "the loss is that of the dropped singular values", 2, draw, product, judge_distance),
-        Check("values", "the product of the factors is right", 4, draw, product, judge_product),
+        Check("values", "the product of the factors is right", 3, draw, product, judge_product),
         Check(
             "edge", "a W that is a product of two such matrices loses nothing", 1, draw_exact, product, judge_product
         ),
+        Check("edge", "the least rank, 1, and the full rank, I", 1, draw_ends, product_of_each),
         *standard(draw, unchanged=1, ask=product),
     ),
     wrong=(

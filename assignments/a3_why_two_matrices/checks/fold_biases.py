@@ -38,13 +38,22 @@ def layer_output(query_bias, key_bias, value_bias, output_kernel, output_bias):
     return np.einsum("HTS,HSO,HOE->TE", scores, value, output_kernel) + output_bias
 
 
+def biases(answer, inputs):
+    """Return the biases, and whether each is a new array."""
+    found = answer.fold_biases(**inputs)
+    new = [not any(np.shares_memory(np.asarray(each), array) for array in inputs.values()) for each in found]
+    return {"biases": found, "new": new}
+
+
 def judge_layer(inputs, result, expected):
     """Compare the layer with the old biases and with the new ones."""
     names = ("query_bias", "key_bias", "value_bias", "output_bias")
-    for name, new in zip(names, result, strict=True):
-        if np.shape(new) != inputs[name].shape:
-            return f"{name} has the shape {np.shape(new)}, expected {inputs[name].shape}."
-    new = inputs | dict(zip(names, result, strict=True))
+    for name, bias, new in zip(names, result["biases"], result["new"], strict=True):
+        if np.shape(bias) != inputs[name].shape:
+            return f"{name} has the shape {np.shape(bias)}, expected {inputs[name].shape}."
+        if not new:
+            return f"{name} is not a new array: whoever changes it changes one of the arguments."
+    new = inputs | dict(zip(names, result["biases"], strict=True))
     if not np.allclose(
         layer_output(**inputs), layer_output(**new), rtol=0, atol=1e-8 * np.abs(layer_output(**inputs)).max()
     ):
@@ -59,7 +68,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=1),
-        Check("invariants", "a layer computes the same with the new biases", 3, draw, judge=judge_layer),
+        Check("invariants", "a layer computes the same with the new biases", 3, draw, biases, judge_layer),
         *standard(draw, values=4, unchanged=1),
     ),
     wrong=(

@@ -8,6 +8,7 @@ CAST = "query, key, value = (array.astype(np.float32) for array in (query, key, 
 LOGITS = "logits = (query / query.shape[-1] ** 0.5) @ np.swapaxes(key, -1, -2)"
 MASKED = "masked = np.where(mask[:, None], logits, -np.inf)"
 LARGEST = "np.where(np.isfinite(largest), largest, 0.0)"
+POWERS = f"powers = np.exp(masked - {LARGEST})"
 RETURN = "return (scores @ value).astype(np.float16)"
 # A right answer may round once more than the solution does: float16 has 11 bits.
 TOLERANCE = 2e-3
@@ -61,6 +62,20 @@ def draw_rounding(rng):
     return inputs | {"query": query.astype(np.float16), "key": key.astype(np.float16)}
 
 
+def draw_small_scores(rng):
+    """Draw one key with nearly all the weight and a value of zeros. float16 holds few digits of the other scores."""
+    inputs = draw_inputs(rng, 1.0, 0.1, 64)
+    query, key, value, mask = (array.copy() for array in inputs.values())
+    signs = np.sign(rng.normal(size=(*query.shape[:2], 64)))
+    place = int(rng.integers(key.shape[2]))
+    query = signs[:, :, None] * rng.uniform(1.3, 1.4, size=(*query.shape[:3], 1))
+    key[:, :, place] = 1.35 * signs
+    value *= 1000
+    value[:, :, place] = 0
+    mask[..., place] = True
+    return {"query": query.astype(np.float16), "key": key, "value": value, "mask": mask}
+
+
 def judge_dtype(inputs, result, expected):
     result = np.asarray(result)
     if result.shape != expected.shape:
@@ -78,7 +93,8 @@ EXERCISE = Exercise(
         Check("shape", "the result is float16 and has the right shape", 2, draw, judge=judge_dtype),
         Check("values", "every element is right, for numbers of ordinary size", 3, draw, tolerance=TOLERANCE),
         Check("edge", "products of query and key beyond 65,504", 3, draw_overflow, tolerance=TOLERANCE),
-        Check("edge", "large logits that lie close together", 3, draw_rounding, tolerance=TOLERANCE),
+        Check("edge", "large logits that lie close together", 2, draw_rounding, tolerance=TOLERANCE),
+        Check("edge", "scores of which float16 holds few digits", 1, draw_small_scores, tolerance=TOLERANCE),
         Check("edge", "rows with nothing to attend to", 2, draw_empty, tolerance=TOLERANCE),
         *standard(draw, unchanged=1),
     ),
@@ -95,6 +111,18 @@ EXERCISE = Exercise(
             "You scaled the query before the product, so it no longer overflows. But the product is still in float16, "
             "which rounds large logits to steps of 0.5 and more. Cast query and key first.",
             {CAST: "", LOGITS: LOGITS.replace("key, -1, -2)", "key, -1, -2)\n    logits = logits.astype(np.float32)")},
+        ),
+        Wrong(
+            "half-softmax",
+            "You took the exponentials in float16. It holds few digits of small numbers, so small scores are wrong. Stay "
+            "in float32 until the very end.",
+            {POWERS: f"powers = np.exp((masked - {LARGEST}).astype(np.float16))"},
+        ),
+        Wrong(
+            "half-mix",
+            "You cast the scores to float16 before you mixed the values. It holds few digits of small scores. Cast the "
+            "output, and nothing before it.",
+            {RETURN: "return scores.astype(np.float16) @ value.astype(np.float16)"},
         ),
         Wrong(
             "half-mask-times-infinity",

@@ -25,9 +25,12 @@ def draw(rng):
 
 
 def draw_dense(rng):
-    """Draw a kernel as it is before training: everything influences everything."""
+    """Draw a kernel as it is before training: everything influences everything.
+
+    The number of heads does not divide the number of features.
+    """
     heads, size, factor = sizes(rng, 3, least=2, most=5)
-    features = heads * (factor + 2)
+    features = heads * (factor + 2) + 1
     return {"kernel": rng.normal(size=(features, heads * size)), "num_heads": heads}
 
 

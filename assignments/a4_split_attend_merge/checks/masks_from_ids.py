@@ -9,9 +9,9 @@ LOOK = "look_ahead = np.tril(np.ones((positions, positions), bool))"
 RETURN = "return padding, look_ahead, padding & look_ahead"
 
 
-def draw(rng):
+def draw(rng, most=8):
     """Draw sentences of different lengths, padded at the end."""
-    batch, positions = sizes(rng, 2, least=3, most=8)
+    batch, positions = sizes(rng, 2, least=3, most=most)
     ids = rng.integers(1, 50, size=(batch, positions))
     lengths = rng.integers(1, positions + 1, size=batch)
     lengths[0] = max(positions - 2, 1)
@@ -20,8 +20,8 @@ def draw(rng):
 
 
 def draw_first(rng):
-    """Draw the same sentences, padded at the beginning."""
-    return {"ids": draw(rng)["ids"][:, ::-1].copy()}
+    """Draw such sentences, some of them long, padded at the beginning."""
+    return {"ids": draw(rng, most=60)["ids"][:, ::-1].copy()}
 
 
 EXERCISE = Exercise(

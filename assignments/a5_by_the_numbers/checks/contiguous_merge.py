@@ -29,12 +29,18 @@ def draw_printed(rng):
 
 
 def laid_out(answer, inputs):
-    """Call with an array that lies in memory as (B, T, H, O), and with one that lies as (B, H, O, T)."""
+    """Call with arrays that lie in memory as (B, T, H, O), (B, H, O, T) and (H, B, T, O), and with parts of arrays.
+
+    Half precision is among them.
+    """
     mixed = inputs["mixed"]
-    return [
-        answer.contiguous_merge(np.ascontiguousarray(mixed.transpose(order)).transpose(np.argsort(order)))
-        for order in ((0, 2, 1, 3), (0, 1, 3, 2))
-    ]
+    orders = ((0, 2, 1, 3), (0, 1, 3, 2), (1, 0, 2, 3))
+    arrays = [np.ascontiguousarray(mixed.transpose(order)).transpose(np.argsort(order)) for order in orders]
+    longer = np.concatenate([arrays[0], arrays[0]], axis=1)
+    wider = np.concatenate([mixed, mixed], axis=3).astype(np.float16)
+    by_positions = np.ascontiguousarray(longer.swapaxes(1, 2)).swapaxes(1, 2)
+    parts = [wider[..., : mixed.shape[3]], by_positions[:, : mixed.shape[1]], wider[..., ::2]]
+    return [answer.contiguous_merge(array) for array in arrays + parts]
 
 
 EXERCISE = Exercise(
@@ -111,6 +117,12 @@ EXERCISE = Exercise(
             "joins-never",
             "You said that a transposed array can never be joined without a copy. That depends on how it lay before.",
             {JOINS: '"joins": False'},
+        ),
+        Wrong(
+            "joins-if-not-contiguous",
+            "You said that the axes of `moved` can be joined if `mixed` is not contiguous. That depends on how it lies in "
+            "memory: only the strides of `moved` tell.",
+            {JOINS: '"joins": not mixed.flags.c_contiguous'},
         ),
         Wrong(
             "joins-of-the-copy",

@@ -7,18 +7,19 @@ from kmha.course.exercises import Check, Exercise, Wrong, sizes
 WORDS = tuple(f"{letter}{number}" for letter in "abcd" for number in range(4))
 GRID = "panels = figure.subplots(rows, columns, squeeze=False)"
 IMAGE = 'image = panel.imshow(scores[head], vmin=0, vmax=1, cmap="bone")'
+COLUMNS = "columns = int(np.ceil(np.sqrt(heads)))"
 ROWS = "rows = int(np.ceil(heads / columns))"
 X_TICKS = "panel.set_xticks(range(len(keys)), keys, rotation=90)"
 Y_TICKS = "panel.set_yticks(range(len(queries)), queries)"
 LEFT_OVER = "if head >= heads:\n            panel.remove()\n            continue"
 
 
-def inputs_of(rng, heads):
+def inputs_of(rng, heads, most=6):
     """Draw scores in which no two heads have the same largest and smallest score.
 
     The tokens of queries and keys differ.
     """
-    rows, columns = sizes(rng, 2, least=3, most=6)
+    rows, columns = sizes(rng, 2, least=3, most=most)
     logits = rng.normal(size=(heads, rows, columns)) * np.arange(1, heads + 1)[:, None, None]
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     words = [str(word) for word in rng.permutation(WORDS)[: rows + columns]]
@@ -34,9 +35,10 @@ def draw(rng):
     return inputs_of(rng, int(rng.choice([4, 6])))
 
 
-def draw_uneven(rng):
-    """Draw a number of heads that leaves over at least one panel."""
-    return inputs_of(rng, int(rng.choice([5, 7])))
+def draw_layouts(rng):
+    """Draw numbers of heads that need from one to four columns, and leave over no panel or some."""
+    numbers = [1, 2, int(rng.choice([5, 7])), int(rng.integers(10, 14))]
+    return {"calls": [inputs_of(rng, heads, most=4) for heads in numbers]}
 
 
 def draw_single(rng):
@@ -49,17 +51,20 @@ def describe(answer, inputs):
 
 
 def places(answer, inputs):
-    """Return, for every panel in the figure, its place in the grid and whether it is empty."""
-    found = []
-    for axes in answer.draw_heads(**inputs).axes:
-        grid = axes.get_subplotspec()
-        if getattr(axes, "_colorbar", None) is not None or grid is None or not axes.get_visible():
-            continue
-        rows, columns = grid.get_gridspec().get_geometry()
-        empty = not axes.images and not axes.collections
-        if axes.axison or not empty:
-            found.append((rows, columns, grid.num1, empty))
-    return found
+    """Return, for every panel in each figure, its place in the grid and whether it is empty."""
+    figures = []
+    for call in inputs["calls"]:
+        found = []
+        for axes in answer.draw_heads(**call).axes:
+            grid = axes.get_subplotspec()
+            if getattr(axes, "_colorbar", None) is not None or grid is None or not axes.get_visible():
+                continue
+            rows, columns = grid.get_gridspec().get_geometry()
+            empty = not axes.images and not axes.collections
+            if axes.axison or not empty:
+                found.append((rows, columns, grid.num1, empty))
+        figures.append(found)
+    return figures
 
 
 def judge_images(inputs, result, expected):
@@ -109,13 +114,16 @@ def judge_limits(inputs, result, expected):
 
 
 def judge_places(inputs, result, expected):
-    if any(panel[3] for panel in result):
-        return "it has panels without a head."
-    if [tuple(panel[:2]) for panel in result] != [tuple(panel[:2]) for panel in expected]:
-        rows, columns = result[0][:2] if result else (0, 0)
-        return f"it lays out {len(expected)} heads in {rows} rows and {columns} columns, not as described."
-    same = [panel[2] for panel in result] == [panel[2] for panel in expected]
-    return None if same else "the heads are not in order, row by row."
+    for panels, right in zip(result, expected, strict=True):
+        heads = f"{len(right)} head{'s' if len(right) > 1 else ''}"
+        if any(panel[3] for panel in panels):
+            return f"with {heads} it has panels without a head."
+        if [tuple(panel[:2]) for panel in panels] != [tuple(panel[:2]) for panel in right]:
+            rows, columns = panels[0][:2] if panels else (0, 0)
+            return f"it lays out {heads} in {rows} rows and {columns} columns, not as described."
+        if [panel[2] for panel in panels] != [panel[2] for panel in right]:
+            return f"with {heads}, the panels are not in order, row by row."
+    return None
 
 
 EXERCISE = Exercise(
@@ -131,12 +139,12 @@ EXERCISE = Exercise(
         Check("invariants", "all panels have the same colour limits, 0 to 1", 2, draw, describe, judge_limits, times=2),
         Check(
             "edge",
-            "as many panels as heads, even if the heads do not fill the rows",
+            "as many panels as heads, in the right rows and columns",
             2,
-            draw_uneven,
+            draw_layouts,
             places,
             judge_places,
-            times=2,
+            times=1,
         ),
         Check("edge", "a single head", 1, draw_single, describe, judge_images, times=1),
     ),
@@ -212,6 +220,11 @@ EXERCISE = Exercise(
             "remove them.",
             {ROWS: ROWS + "\n    if rows * columns != heads:\n        raise ValueError('heads do not fill the grid')"},
             "seed 004, display_attention",
+        ),
+        Wrong(
+            "always-three-columns",
+            "You always drew three columns. Their number follows from that of the heads, and so do the rows.",
+            {COLUMNS: "columns = 3"},
         ),
         Wrong(
             "rows-rounded-down",

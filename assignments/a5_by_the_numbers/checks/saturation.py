@@ -20,10 +20,14 @@ def draw(rng):
     return {"logits": np.einsum("BHTO,BHSO->BHTS", query, key), "size": size}
 
 
-def draw_no_batch(rng):
-    """Draw one matrix of logits, from heads as large as the paper's."""
-    rows, columns = sizes(rng, 2, least=3)
-    return {"logits": rng.normal(scale=8, size=(rows, columns)), "size": 64}
+def draw_axes(rng):
+    """Draw logits with no axis before T and S, or with one or three, from heads as large as the paper's."""
+    shapes = [sizes(rng, 2, least=3), sizes(rng, 3, least=3), sizes(rng, 5, least=3)]
+    return {"logits": [rng.normal(scale=8, size=shape) for shape in shapes], "size": 64}
+
+
+def each_array(answer, inputs):
+    return [answer.saturation(logits, inputs["size"]) for logits in inputs["logits"]]
 
 
 def draw_thousands(rng):
@@ -64,7 +68,7 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=1, values=4, unchanged=1),
-        Check("values", "logits without batch and heads", 1, draw_no_batch),
+        Check("values", "logits with any number of axes before T and S", 1, draw_axes, each_array),
         Check("invariants", "equal logits give the extreme values", 1, draw_equal, judge=judge_equal),
         Check("edge", "logits of thousands give finite numbers", 1, draw_thousands),
     ),

@@ -54,7 +54,7 @@ def weights(answer, inputs):
         "bias at the start": bias,
         "without a bias": layers[1].bias,
         "name": layers[0].name,
-        "kernel within the limits of glorot_uniform": largest <= 1.001 * limit,
+        "kernel as from glorot_uniform": 0.5 * limit <= largest <= 1.001 * limit,
         "kernel varies at the start": float(np.std(np.asarray(kernel))) > 0.01,
     }
 
@@ -104,6 +104,10 @@ def right_weights(inputs, result, expected):
         return "without a bias, `bias` is not `None`."
     if not result["kernel varies at the start"]:
         return "all elements of `kernel` start from nearly the same number."
+    if not result["kernel as from glorot_uniform"]:
+        return "`kernel` starts from numbers that are larger or smaller than those of `glorot_uniform`."
+    if result["name"] != expected["name"]:
+        return "the layer does not have the name that it was made with."
     return None
 
 
@@ -129,6 +133,12 @@ EXERCISE = Exercise(
         Check("unknown batch", "it can be traced for any batch and any number of positions", 1, draw, unknown, times=1),
     ),
     wrong=(
+        Wrong(
+            "kernel-too-large-at-start",
+            "Your kernel starts from a normal distribution with the standard deviation 1, so the sums grow with their "
+            "length. `glorot_uniform` starts smaller, the more features there are.",
+            {KERNEL: KERNEL.replace('"glorot_uniform"', "keras.initializers.RandomNormal(stddev=1.0)")},
+        ),
         Wrong(
             "bias-from-ones",
             "Your bias starts from ones. A bias starts from zeros, so that an untrained layer adds nothing.",

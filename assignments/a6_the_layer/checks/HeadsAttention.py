@@ -58,6 +58,16 @@ def draw_self(rng):
     }
 
 
+def draw_heads(rng):
+    """Return a mask for each head, (B, H, T, S), and a causal mask."""
+    found = draw(rng)
+    heads = found["weights"]["query_dense.kernel"].shape[0]
+    batch, rows, columns = found["attention_mask"].shape
+    mask = rng.random((batch, heads, rows, columns)) < 0.6
+    mask[..., 0] = True
+    return {**found, "attention_mask": mask, "options": {"use_causal_mask": True}}
+
+
 def draw_causal(rng):
     """Return a causal mask alone, without biases."""
     batch, positions, heads, size, width = sizes(rng, 5)
@@ -88,13 +98,13 @@ def draw_training(rng):
         "value": np.repeat(np.eye(keys)[None], batch, axis=0),
         "attention_mask": None,
         "weights": found,
-        "made": {"dropout": 0.2},
+        "made": {"dropout": float(rng.uniform(0.2, 0.5))},
         "options": {"return_attention_scores": True, "training": True},
     }
 
 
 def called(answer, inputs):
-    """Return the layer's result with the given weights."""
+    """Return the layer's result with the given weights, and how many weights it trains."""
     import keras
 
     keras.config.set_dtype_policy("float64")
@@ -103,7 +113,8 @@ def called(answer, inputs):
     arguments = {name: inputs[name] for name in ("query", "value", "key", "attention_mask") if name in inputs}
     layer.build(*(arguments[name].shape for name in ("query", "value", "key") if name in arguments))
     worker_api.set_weights(layer, inputs["weights"])
-    return layer(**worker_api.tensors(arguments, "float64"), **inputs["options"])
+    result = layer(**worker_api.tensors(arguments, "float64"), **inputs["options"])
+    return {"result": result, "how many weights are trained": len(layer.trainable_weights)}
 
 
 def gradients(answer, inputs):
@@ -163,7 +174,7 @@ def right_dtypes(inputs, result, expected):
 def dropped(inputs, result, expected):
     """Check that whole scores are dropped, that the others grow by 1 / (1 - rate), and that the returned ones do not change."""
     kept = 1 / (1 - inputs["made"]["dropout"])
-    output, scores = np.asarray(result[0]), np.asarray(expected[1])
+    (output, returned), (_, scores) = (map(np.asarray, each["result"]) for each in (result, expected))
     batch, heads, rows, keys = scores.shape
     twice = np.moveaxis(output.reshape(batch, rows, heads, 2, keys), 3, -1)  # (B, T, H, S, 2)
     factors = twice / np.swapaxes(scores, 1, 2)[..., None]
@@ -179,7 +190,7 @@ def dropped(inputs, result, expected):
         return f"{share:.0%} of the scores are dropped in training, expected about {rate:.0%}."
     if any(np.all(lost == lost.take([0], axis)) for axis in range(4)):
         return "the same scores are dropped in all sentences, rows, heads or columns. Each is dropped by chance."
-    if not np.allclose(np.asarray(result[1]), scores):
+    if not np.allclose(returned, scores):
         return "the returned scores are not those before dropout."
     return None
 
@@ -201,7 +212,8 @@ EXERCISE = Exercise(
     seconds=20.0,
     checks=(
         *standard(draw, signature=1, shape=1, values=4, ask=called, times=1),
-        Check("edge", "no key; a causal mask and a padding mask together", 2, draw_self, called, times=1),
+        Check("edge", "no key; a causal mask and a padding mask together", 1, draw_self, called, times=1),
+        Check("edge", "a mask for each head and a causal mask together", 1, draw_heads, called, times=1),
         Check("edge", "a causal mask alone, and no biases", 1, draw_causal, called, times=1),
         # Dropout alone is no attention, and its scores are 1 whatever the logits: it earns nothing without the values.
         Check("invariants", "dropout, in training", 2, draw_training, called, dropped, times=1),
@@ -297,6 +309,11 @@ EXERCISE = Exercise(
                 "self.key_dense(key)": "(self.query_dense(key) if key.shape[-1] == query.shape[-1] else self.key_dense(key))"
             },
             "stevezheng23/sequence_labeling_tf#81",
+        ),
+        Wrong(
+            "bias-always",
+            "Your layer has biases with `use_bias=False` too. Pass `use_bias` on to its parts.",
+            {'"use_bias": self.use_bias': '"use_bias": True'},
         ),
         Wrong(
             "scores-always-returned",

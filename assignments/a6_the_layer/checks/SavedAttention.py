@@ -15,7 +15,7 @@ BOTH = "mask = padding if mask is None else ops.logical_and(mask, padding)"
 
 
 def draw(rng):
-    """Return two embedding tables, ids with padding, and a mask with four axes or three."""
+    """Return two embedding tables, ids with padding, a key, a mask with four axes or three, and what a layer is made with."""
     batch, rows, columns, heads, size, width, other = sizes(rng, 7, least=3)
     source, target = rng.integers(1, 9, (batch, columns)), rng.integers(1, 9, (batch, rows))
     source[:, -1] = source[0, -2] = target[1:, -1] = 0
@@ -32,14 +32,17 @@ def draw(rng):
         "source": source,
         "target table": rng.normal(size=(9, width)),
         "source table": rng.normal(size=(9, other)),
+        "key": rng.normal(size=(batch, columns, other)),
         "attention_mask": mask,
+        # In all items but the first, this hides a word.
         "key_mask": np.arange(columns)[None] != rng.integers(1, max(2, columns - 1), (batch, 1)),
         "weights": weights,
+        "made": {"dropout": float(rng.integers(1, 10)) / 10, "use_bias": False},
     }
 
 
 def masked(answer, inputs):
-    """Return the results with both kinds of masks, with padding masks alone, and with masks of three axes; and the output's mask."""
+    """Return the results for each argument of the call, the output's mask, and whether dropout is active in training."""
     import warnings
 
     import keras
@@ -47,7 +50,7 @@ def masked(answer, inputs):
     warnings.filterwarnings("ignore", r"Layer '\w+' \(of type Head(Projection|Merge)\) was passed an input with a mask")
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
-    layer = answer.SavedAttention(heads, size)
+    layer = answer.SavedAttention(heads, size, dropout=inputs["made"]["dropout"])
     embedded = {}
     for name in ("target", "source"):
         table = inputs[f"{name} table"]
@@ -67,7 +70,9 @@ def masked(answer, inputs):
         "with a mask of three axes, and scores": layer(
             query, value, attention_mask=mask[:, 0], return_attention_scores=True
         ),
-        "with a key mask, causal": layer(query, value, key_mask=key_mask, use_causal_mask=True),
+        "with a key and a key mask": layer(query, value, keras.ops.convert_to_tensor(inputs["key"]), key_mask=key_mask),
+        "causal": layer(query, value, use_causal_mask=True),
+        "dropout in training": bool(np.any(np.asarray(layer(query, value, training=True)) != np.asarray(output))),
         "mask on the output": None if handed is None else np.asarray(handed),
     }
 
@@ -78,7 +83,7 @@ def saved(answer, inputs):
 
     keras.config.set_dtype_policy("float64")
     heads, features, size = inputs["weights"]["query_dense.kernel"].shape
-    layer = answer.SavedAttention(heads, size, dropout=0.25, name="attention")
+    layer = answer.SavedAttention(heads, size, dropout=inputs["made"]["dropout"], name="attention")
     query, value = (keras.Input((None, each)) for each in (features, inputs["source table"].shape[1]))
     model = keras.Model([query, value], layer(query, value))
     worker_api.set_weights(layer, inputs["weights"])
@@ -89,15 +94,20 @@ def saved(answer, inputs):
 
 
 def config(answer, inputs):
-    """Return the layer's own part of the config, and a layer made from the config."""
-    made = answer.SavedAttention(3, key_dim=5, dropout=0.25, use_bias=False, name="mine", dtype="float16")
-    found = made.get_config()
-    again = answer.SavedAttention.from_config(found)
+    """Return the layers' own part of the config, and what layers made from the config have: of a drawn one and a plain one."""
+    heads, _, size = inputs["weights"]["query_dense.kernel"].shape
     names = ("num_heads", "key_dim", "dropout", "use_bias", "name")
-    return {
-        "config": {name: found[name] for name in names if name in found},
-        "made of it": [again.num_heads, again.key_dim, again.dropout, again.use_bias, again.name, again.compute_dtype],
-    }
+    found = []
+    for options in ({**inputs["made"], "name": "mine", "dtype": "float16"}, {"name": "plain", "dtype": "float64"}):
+        made = answer.SavedAttention(heads, size, **options).get_config()
+        again = answer.SavedAttention.from_config(made)
+        found.append(
+            {
+                "config": {name: made[name] for name in names if name in made},
+                "made of it": [*(getattr(again, name) for name in names), again.compute_dtype],
+            }
+        )
+    return found
 
 
 EXERCISE = Exercise(
@@ -169,6 +179,17 @@ EXERCISE = Exercise(
             "key-mask-ignored",
             "Your `key_mask` has no effect. A position is visible only if neither the value's mask nor the key's hides it.",
             {PADDINGS: "for padding in (value_mask,):"},
+        ),
+        Wrong(
+            "inputs-key-is-value",
+            "You do not pass the key on to `HeadsAttention`, which then uses the value as key.",
+            {"            key,\n            attention_mask=mask": "            attention_mask=mask"},
+        ),
+        Wrong(
+            "dropout-never",
+            "You switch dropout off for good. Pass `training` on.",
+            {"training=training": "training=False"},
+            "tensorflow/tensorflow#42625",
         ),
         Wrong(
             "heads-share-axis",

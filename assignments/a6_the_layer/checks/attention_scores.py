@@ -4,6 +4,7 @@ import numpy as np
 
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
+WIDE = 'wide = keras.backend.result_type(query.dtype, "float32")'
 LOGITS = 'logits = ops.einsum("BTHO,BSHO->BHTS", ops.cast(query, wide), ops.cast(key, wide))'
 SCALED = "logits = logits / query.shape[-1] ** 0.5"
 SOFTMAX = "scores = ops.softmax(ops.where(mask, logits, -1e30), axis=-1)"
@@ -55,6 +56,13 @@ def draw_half(rng):
     return {"query": query, "key": key, "mask": found["mask"]}
 
 
+def draw_sharp(rng):
+    """Return logits of about 5 in either direction, which half precision rounds, and a mask (B, 1, S)."""
+    found = draw(rng)
+    query, key = (np.round(2 * found[name]) / 2 for name in ("query", "key"))  # exact in every dtype
+    return {"query": 2 * query, "key": key, "mask": found["mask"][:, :1]}
+
+
 def called(answer, inputs):
     """Return the scores in float64."""
     return answer.attention_scores(**worker_api.tensors(inputs, "float64"))
@@ -70,6 +78,19 @@ def half(answer, inputs):
     ]
     dtypes = [keras.backend.standardize_dtype(scores.dtype) for scores in made]
     return {"scores": np.asarray(made[0], "float32"), "dtypes": dtypes}
+
+
+def rounded(answer, inputs):
+    """Return the scores in float32, and the dtype that they had, for each dtype, with a mask and without."""
+    import keras
+
+    made = {}
+    for dtype in ("float16", "bfloat16", "float32", "float64"):
+        for when, mask in (("with", inputs["mask"]), ("without", None)):
+            scores = answer.attention_scores(**worker_api.tensors({**inputs, "mask": mask}, dtype))
+            name = keras.backend.standardize_dtype(scores.dtype)
+            made[f"{dtype}, {when} a mask"] = [np.asarray(keras.ops.cast(scores, "float32")), name]
+    return made
 
 
 def gradients(answer, inputs):
@@ -88,6 +109,18 @@ def right_half(inputs, result, expected):
         return f"{(~np.isfinite(scores)).sum()} of {scores.size} scores are NaN or infinite."
     if not np.allclose(scores, expected["scores"], atol=2e-3):
         return "the scores are not those of a softmax in float32."
+    return None
+
+
+def right_rounded(inputs, result, expected):
+    """Check that the scores have the query's dtype, and that they are as near as this dtype allows."""
+    digits = {"float16": 2**-10, "bfloat16": 2**-7, "float32": 1e-5, "float64": 1e-5}
+    for call, (wanted, name) in expected.items():
+        scores, dtype = result[call]
+        if dtype != name:
+            return f"for a query of {call}, the scores are {dtype}, expected the query's dtype."
+        if np.shape(scores) != wanted.shape or not np.allclose(scores, wanted, rtol=1.01 * digits[name], atol=1e-7):
+            return f"for a query of {call}, the scores are not as exact as {name} allows."
     return None
 
 
@@ -111,7 +144,8 @@ EXERCISE = Exercise(
         Check("edge", "with a mask of four axes, one for each head", 1, draw_heads, called, times=1),
         Check("edge", "a row with nothing to attend to is zeros", 2, draw_empty, called, times=1),
         Check("gradient", "the gradient, in rows with nothing to attend to as well", 2, draw_empty, gradients, times=1),
-        Check("edge", "in float16, products beyond 65,504", 3, draw_half, half, right_half, times=1),
+        Check("edge", "in float16, products beyond 65,504", 2, draw_half, half, right_half, times=1),
+        Check("edge", "in every dtype: rounded once, at the end", 1, draw_sharp, rounded, right_rounded, times=1),
     ),
     wrong=(
         Wrong(
@@ -176,6 +210,20 @@ EXERCISE = Exercise(
             "In float16, query · key overflows before you widen anything. A product that is already ∞ does not come back.",
             {LOGITS: 'logits = ops.cast(ops.einsum("BTHO,BSHO->BHTS", query, key), wide)'},
             "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
+        ),
+        Wrong(
+            "softmax-in-half",
+            "In half precision your softmax has only the digits of the query's dtype. Take it in float32, and round the "
+            "scores once, at the end.",
+            {
+                SOFTMAX: "scores = ops.softmax(ops.cast(ops.where(mask, logits, -1e30), query.dtype), axis=-1)",
+                PLAIN: "return ops.softmax(ops.cast(logits, query.dtype), axis=-1)",
+            },
+        ),
+        Wrong(
+            "bfloat16-not-widened",
+            "You widen float16 only. bfloat16 does not overflow, but it has even fewer digits.",
+            {WIDE: 'wide = "float32" if query.dtype == "float16" else query.dtype'},
         ),
         Wrong(
             "heads-share-axis",

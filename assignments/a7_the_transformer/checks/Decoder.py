@@ -15,10 +15,10 @@ SECOND = 'scores[f"decoder_layer{number}_block2_decenc_att"] = block2'
 NEAR = 1e-4  # the comparison is in float32, as learners may take √d of a float32 tensor
 
 
-def draw(rng):
-    """Return ids, an encoder's output, both masks, and the weights of two layers."""
+def draw(rng, layers=3):
+    """Return ids, an encoder's output, both masks, and the weights of some layers."""
     batch, rows, columns, heads, between = sizes(rng, 5, least=2, most=7)
-    width, layers, vocabulary = 2 * heads, 2, 11
+    width, vocabulary = 2 * heads, 11
     lengths = rng.integers(1, columns, batch)
     mha = 3 * [(width, heads, 2), (heads, 2)]
     weights = {"embedding": [0.5 * rng.normal(size=(vocabulary, width))]}
@@ -44,7 +44,7 @@ def draw(rng):
 
 def draw_training(rng):
     """Return inputs for training."""
-    return {**draw(rng), "training": True}
+    return {**draw(rng, layers=int(rng.integers(1, 3))), "training": True}
 
 
 def called(answer, inputs):

@@ -12,10 +12,10 @@ LOOP = "x = layer(x, training=training, mask=mask)"
 NEAR = 1e-4  # the comparison is in float32, as learners may take √d of a float32 tensor
 
 
-def draw(rng):
-    """Return ids with padding, and the weights of two layers."""
+def draw(rng, layers=3):
+    """Return ids with padding, and the weights of some layers."""
     batch, positions, heads, between = sizes(rng, 4, least=3, most=7)
-    width, layers, vocabulary = 2 * heads, 2, 11
+    width, vocabulary = 2 * heads, 11
     ids = rng.integers(1, vocabulary, (batch, positions))
     ids[:, -1] = 0
     ids[-1] = rng.integers(1, vocabulary, positions)
@@ -38,7 +38,7 @@ def draw(rng):
 
 def draw_training(rng):
     """Return inputs for training, without a mask."""
-    return {**draw(rng), "mask": None, "training": True}
+    return {**draw(rng, layers=int(rng.integers(1, 3))), "mask": None, "training": True}
 
 
 def called(answer, inputs):

@@ -11,6 +11,11 @@ def draw(rng):
     return {"length": length}
 
 
+def draw_long(rng):
+    """Return a length of dozens of tokens."""
+    return {"length": int(rng.integers(40, 90))}
+
+
 def draw_shortest(rng):
     """Return a length of one or two tokens."""
     return {"length": int(rng.integers(1, 3))}
@@ -23,7 +28,8 @@ EXERCISE = Exercise(
     difficulty=1,
     minutes=8,
     checks=(
-        *standard(draw, signature=1, shape=2, values=5),
+        *standard(draw, signature=1, shape=2, values=4),
+        Check("edge", "sentences of dozens of tokens", 1, draw_long),
         Check("edge", "sentences of one and of two tokens", 2, draw_shortest),
     ),
     wrong=(

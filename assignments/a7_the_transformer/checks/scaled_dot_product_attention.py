@@ -6,6 +6,7 @@ from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 from kmha.verify.chains import Trial
 
 LOGITS = "logits = np.matmul(q, np.swapaxes(k, -1, -2)) / np.sqrt(k.shape[-1])"
+ALLOWED = "np.broadcast_to(mask, logits.shape)"
 HIDDEN = "logits = np.where(allowed, logits, -np.inf)"
 LARGEST = "largest = np.max(logits, axis=-1, keepdims=True)"
 POWERS = "powers = np.exp(logits - np.where(np.isfinite(largest), largest, 0.0))"
@@ -53,6 +54,12 @@ def draw_padding(rng):
     }
 
 
+def draw_common(rng):
+    """Return one mask (1, T, S) for all items of the batch."""
+    found = draw(rng)
+    return {**found, "mask": found["mask"][-1:]}
+
+
 def draw_large(rng):
     """Return logits of thousands, with weights that are nearly 0 or 1."""
     found = draw(rng)
@@ -81,7 +88,8 @@ EXERCISE = Exercise(
         Check("invariants", "weights sum to 1, and nothing goes to what is hidden", 2, draw, judge=shares),
         Check("edge", "without a mask", 1, draw_plain),
         Check("edge", "a query with nothing to attend to gets zeros, not NaN and not an average", 2, draw_padding),
-        Check("edge", "logits of thousands do not overflow", 2, draw_large),
+        Check("edge", "logits of thousands do not overflow", 1, draw_large),
+        Check("edge", "one mask for all items of the batch, (1, T, S)", 1, draw_common),
     ),
     wrong=(
         Wrong(
@@ -159,6 +167,12 @@ EXERCISE = Exercise(
             "Large logits overflow. Subtract the row's largest before exp, which changes no weight.",
             {POWERS: "powers = np.exp(logits)"},
             "pytorch/executorch#18407, NVIDIA/FasterTransformer#43, mila-iqia/blocks#727",
+        ),
+        Wrong(
+            "mask-for-each-item",
+            "You take a mask for each item of the batch. A mask whose first size is 1, as the look-ahead mask, is one for "
+            "all items.",
+            {ALLOWED: "np.stack([np.broadcast_to(mask[item], logits.shape[1:]) for item in range(len(q))])"},
         ),
         Wrong(
             "weights-not-returned",

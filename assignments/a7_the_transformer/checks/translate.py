@@ -18,12 +18,13 @@ MONTHS, START, END, DIGIT, HYPHEN, MONTH, VOCABULARY = 12, 1, 2, 3, 13, 14, 26
 
 
 def draw(rng):
-    """Return sentences with padding, and a made-up model that depends on all of its arguments."""
+    """Return sentences with padding, the ids of start and end, and a made-up model that depends on all of its arguments."""
     batch, columns, length = sizes(rng, 3, least=4, most=9)
     source = rng.integers(1, 9, (batch, columns))
     for sentence, kept in zip(source, rng.integers(2, columns, batch), strict=True):
         sentence[kept:] = 0
-    return {"source": source, "table": rng.normal(size=(40, 7)), "length": length + 4}
+    start, end = (int(token) for token in rng.permutation(np.arange(1, 7))[:2])
+    return {"source": source, "table": rng.normal(size=(40, 7)), "start": start, "end": end, "length": length + 4}
 
 
 def made_up(answer, inputs):
@@ -39,11 +40,11 @@ def made_up(answer, inputs):
         source_sum = ((first + 2 * second) * (source + 1)[:, None]).sum(axis=-1)  # (B, 1)
         target_sum = (third * ((target + 1) * (1 + np.arange(size)))[:, None]).sum(axis=-1)  # (B, T)
         logits = table[(source_sum + target_sum + (11 if training else 0)).astype(int) % len(table)]  # (B, T, V)
-        logits = logits - 3.0 * (np.arange(7) == 2) * (size < 3)  # the end token comes late
+        logits = logits - 3.0 * (np.arange(7) == inputs["end"]) * (size < 3)  # the end token comes late
         powers = np.exp(logits)
         return powers / powers.sum(axis=-1, keepdims=True), {}
 
-    return answer.translate(model, inputs["source"], 1, 2, inputs["length"])
+    return answer.translate(model, *(inputs[name] for name in ("source", "start", "end", "length")))
 
 
 def dates(rng, count):

@@ -12,14 +12,14 @@ PROJECTED = 'Q, K, V = np.einsum("BTI,RHIO->RBHTO", inputs, kernels)'
 
 
 def draw(rng):
-    """Return sentences of different lengths, at least one of them padded."""
+    """Return sentences of different lengths, with padding anywhere, at least one of them padded."""
     batch, positions, features, heads, size = sizes(rng, 5, least=3)
     lengths = rng.integers(1, positions + 1, size=batch)
     lengths[0] = max(positions - 2, 1)
     return {
         "inputs": rng.normal(size=(batch, positions, features)),
         "kernels": rng.normal(scale=features**-0.5, size=(3, heads, features, size)),
-        "mask": np.arange(positions) < lengths[:, None],
+        "mask": rng.permuted(np.arange(positions) < lengths[:, None], axis=1),
     }
 
 

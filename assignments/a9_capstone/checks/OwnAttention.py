@@ -54,12 +54,12 @@ def draw_padding(rng):
 
 
 def draw_causal(rng):
-    """Draw self-attention with a causal mask."""
-    batch, positions, heads, size, width = sizes(rng, 5)
-    query = 0.5 * rng.normal(size=(batch, positions, width))
+    """Draw a causal mask, and a value that is longer than the query and equally wide."""
+    batch, rows, columns, heads, size, width = sizes(rng, 6)
+    rows, columns = sorted((rows, columns))
     return {
-        "query": query,
-        "value": query.copy(),
+        "query": 0.5 * rng.normal(size=(batch, rows, width)),
+        "value": 0.5 * rng.normal(size=(batch, columns, width)),
         "key": None,
         "attention_mask": None,
         "weights": weights(rng, heads, size, width, width),
@@ -68,11 +68,12 @@ def draw_causal(rng):
 
 
 def draw_both(rng):
+    """Draw a causal mask and a mask (1, T, S) for all items, and a value that is shorter than the query."""
     found = draw_causal(rng)
-    batch, positions, _ = found["query"].shape
-    mask = rng.random((batch, 1, positions)) < 0.6
+    rows, columns = (found[name].shape[1] for name in ("value", "query"))  # they change places below
+    mask = rng.random((1, rows, columns)) < 0.6
     mask[..., 0] = True
-    return {**found, "attention_mask": mask}
+    return {**found, "query": found["value"], "value": found["query"], "attention_mask": mask}
 
 
 def called(answer, inputs):
@@ -125,8 +126,8 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw, signature=1, shape=1, values=4, ask=called, times=1),
         Check("edge", "a padding mask (B, 1, S), and no key", 2, draw_padding, called, times=1),
-        Check("edge", "a causal mask", 2, draw_causal, called, times=1),
-        Check("edge", "a causal mask and a padding mask together", 2, draw_both, called, times=1),
+        Check("edge", "a causal mask, with more keys than queries", 2, draw_causal, called, times=1),
+        Check("edge", "a causal mask and a mask for all items, with fewer keys", 2, draw_both, called, times=1),
         Check("unknown batch", "it works in a functional model of unknown sizes", 2, draw_causal, in_a_model, times=1),
     ),
     wrong=(
@@ -237,6 +238,13 @@ EXERCISE = Exercise(
             "Your causal mask is transposed: it hides the past and shows the future.",
             {CAUSAL: CAUSAL.replace("<=", ">=")},
             "pytorch/examples#649",
+        ),
+        Wrong(
+            "causal-wrong-corner",
+            "You line the causal mask up at the last query and the last key. Both are counted from the first, so that the "
+            "first query sees only the first key, however many there are.",
+            {CAUSAL: "rows, columns = rows - ops.shape(query)[1], columns - ops.shape(key)[1]\n            " + CAUSAL},
+            "pytorch/pytorch#103082, Dao-AILab/flash-attention#517",
         ),
         Wrong(
             "softmax-over-queries",

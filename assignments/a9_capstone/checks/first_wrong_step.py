@@ -110,19 +110,39 @@ def changes(weights, query, value, mask, row):
     }
 
 
-def draw_suspects(rng, wanted=None, large=0.0):
-    """Draw words and what is written, as the trained model embeds them, and the steps of suspects in any order.
-
-    Each suspect has a process of its own: an answer could take what most of them have for right. Some logits are about
-    as large as `large`.
-    """
+def trained_inputs(rng):
+    """Draw words and what is written, as the trained model embeds them, with its weights."""
     batch, rows = sizes(rng, 2, least=2, most=6)
     source, target = rng.integers(2, 13, (batch, 7)), rng.integers(2, 13, (batch, rows))
     shown = np.arange(7) >= rng.integers(1, 5, (batch, 1))
     source = np.where(shown, source, 0)
     query = TRAINED["target_tokens/embeddings"][target] + TRAINED["target_positions/embeddings"][:rows]
     value = TRAINED["source_tokens/embeddings"][source] + TRAINED["source_positions/embeddings"]
-    weights = trained_weights()
+    return {"weights": trained_weights(), "query": query, "value": value, "mask": shown[:, None]}
+
+
+def other_inputs(rng):
+    """Draw random inputs and weights, of other sizes than the trained model's."""
+    batch, rows, columns, heads, size, width, outputs = sizes(rng, 7)
+    weights = {}
+    for role in ("query", "key", "value"):
+        weights[f"{role}_kernel"] = 0.5 * rng.normal(size=(heads, width, size))
+        weights[f"{role}_bias"] = rng.normal(size=(heads, size))
+    weights["output_kernel"] = rng.normal(size=(heads, size, outputs))
+    weights["output_bias"] = rng.normal(size=(outputs,))
+    mask = np.arange(columns) >= rng.integers(0, columns, (batch, 1))
+    query, value = (0.5 * rng.normal(size=(batch, length, width)) for length in (rows, columns))
+    return {"weights": weights, "query": query, "value": value, "mask": mask[:, None]}
+
+
+def draw_suspects(rng, wanted=None, large=0.0, draw_inputs=trained_inputs):
+    """Draw the steps of suspects in any order.
+
+    Each suspect has a process of its own: an answer could take what most of them have for right. Some logits are about
+    as large as `large`.
+    """
+    inputs = draw_inputs(rng)
+    weights, query, *_ = inputs.values()
     # The same layer, with other units for its values: no difference is small or large by itself.
     unit = float(rng.choice([1e-3, 1.0, 1e3]))
     weights["output_bias"] = weights["output_bias"] - 100  # all outputs are negative
@@ -132,8 +152,7 @@ def draw_suspects(rng, wanted=None, large=0.0):
         first = np.einsum("I,HIO->HO", query[0, 0], weights["query_kernel"]) + weights["query_bias"]
         scale = np.sqrt(first.shape[-1]) / np.sum(first**2, axis=-1, keepdims=True)
         weights["key_bias"] = weights["key_bias"] + large * scale * first
-    inputs = {"weights": weights, "query": query, "value": value, "mask": shown[:, None]}
-    found = changes(*inputs.values(), row=int(rng.integers(batch)))
+    found = changes(*inputs.values(), row=int(rng.integers(len(query))))
     names = [name for name in found if wanted is None or name in wanted]
     steps = [attend(*inputs.values(), *found[name]) for name in rng.permutation(names)]
     return {**inputs, "steps": steps}
@@ -149,7 +168,8 @@ def draw_right(rng):
 
 
 def draw_treacherous(rng):
-    return draw_suspects(rng, ("another bias for the key", "a NaN", "an axis left over", "heads exchanged"))
+    names = ("another bias for the key", "a NaN", "an axis left over", "heads exchanged")
+    return draw_suspects(rng, names, draw_inputs=other_inputs)
 
 
 # The call as it stands. With an `ask`, no smallest case is looked for: each case has many suspects.
@@ -193,7 +213,7 @@ EXERCISE = Exercise(
         ),
         Check(
             "edge",
-            "a NaN, a broadcast, equal averages, and a right output",
+            "in a layer of other sizes: a NaN, a broadcast, equal averages, and a right output",
             3,
             draw_treacherous,
             named,
