@@ -40,7 +40,7 @@ def run(
     try:
         show(common.screen(), report, details, outcome["printed"])
         return exit_status(report)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # untrusted code may have written the report
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # untrusted code may have written it
         raise isolated.NotJudgedError("the candidate's process sent a report that cannot be read.") from None
 
 

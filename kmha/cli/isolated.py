@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kmha.cli import common
+from kmha.sandbox.encoding import from_json
 from kmha.sandbox.errors import SandboxError
 from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import CallResult, Sandbox
@@ -26,6 +27,7 @@ IMPORTING = 60.0  # extra seconds for importing the candidate's module, which ma
 FIRST = 20.0  # extra seconds for the first call, since the first operation of a framework is slow
 SILENCE = 300.0  # seconds without a call after which the process is taken to hang
 WHOLE = 1800.0  # seconds that a diagnosis may take at least, whatever the process reports
+LONGEST, LISTED = 2 << 20, 2_000  # maximum numbers of characters of a report, and of the parts of a list in it
 FRAMEWORKS = ("numpy", "tensorflow", "keras", "torch", "jax")
 REFUSED = (
     "The sandbox refuses to write files, start processes and use the network. `kmha.verify.diagnose` in Python has no "
@@ -178,14 +180,21 @@ def _outcome(text: str) -> dict[str, Any]:
     from kmha.verify.diagnosing.plain import clean, plain
 
     try:
-        outcome = plain(json.loads(text))
+        outcome = plain(from_json(text)) if len(text) <= LONGEST else {}
+        outcome = {} if _longest(outcome) > LISTED else outcome
     except (ValueError, RecursionError):
         outcome = {}
     if isinstance(outcome, dict) and isinstance(outcome.get("report"), dict):
         return {"report": outcome["report"], "printed": ""}
     error = outcome.get("error") if isinstance(outcome, dict) else None
-    says = clean(str(error or "the candidate's process sent something other than a report."))
+    says = clean(str(error or "the candidate's process sent something other than a report, or one that is too long."))
     raise NotJudgedError(f"{says} {REFUSED}" if "PermissionError" in says else says)
+
+
+def _longest(value: Any) -> int:
+    """Return the length of the longest list or dict in a value."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max([len(inner), *map(_longest, inner)])
 
 
 class NotJudgedError(click.ClickException):

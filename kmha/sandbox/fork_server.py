@@ -235,6 +235,8 @@ class _Watch:
             return "alone"
         if limits.too_many_threads(self.process):
             return "threads"
+        if limits.too_much_memory(self.process):
+            return "memory"
         if now - self.looked > POLL:
             self.looked = now
             with _still(self.process):

@@ -14,6 +14,7 @@ import ctypes
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,6 +75,20 @@ def too_many_threads(process: int) -> bool:
     """Return whether another process has more than `THREADS` threads, which keep others from starting any (Linux)."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[17]) > THREADS
+    return False
+
+
+def too_much_memory(process: int) -> bool:
+    """Return whether another process has filled more than `DATA` bytes, apart from what it maps of files (Linux).
+
+    `RLIMIT_DATA` does not count memory that was filled and can now only be read.
+    """
+    with contextlib.suppress(OSError):  # it has ended
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(OSError):  # the thread has ended, even if it is the first one
+                status = Path(f"/proc/{process}/task/{thread}/status").read_text(errors="replace")
+                if found := re.findall(r"^(?:RssAnon|VmSwap):\s+(\d+) kB$", status, re.M):  # all threads share it
+                    return sum(map(int, found)) << 10 > DATA
     return False
 
 

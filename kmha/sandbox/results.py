@@ -10,7 +10,7 @@ from typing import Any
 
 from kmha.sandbox import encoding
 from kmha.sandbox.encoding import LARGEST, PARTS, EncodingError
-from kmha.sandbox.limits import THREADS
+from kmha.sandbox.limits import DATA, THREADS
 from kmha.sandbox.worker import PRINTED, error_record
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
@@ -19,6 +19,7 @@ TOO_LONG = "your code took longer than "
 _STOPPED = {
     "time": TOO_LONG + "{seconds:g} seconds. Does it have a loop that never ends?",
     "files": "your code wrote too many files, or files that are too large",
+    "memory": f"your code took more than {DATA >> 30} GiB of memory",
     "threads": f"your code started more than {THREADS:,} threads",
     "output": f"your code returned more than {LARGEST >> 20} MiB",
 }

@@ -6,6 +6,7 @@ The worker knows the calls, but never the expected results. Whoever reads its me
 import __future__
 
 import importlib
+import importlib.machinery
 import inspect
 import io
 import linecache
@@ -148,12 +149,22 @@ def signature(thing: Any) -> dict[str, list[str]]:
     return {name: list(inspect.signature(method).parameters) for name, method in methods.items()}
 
 
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Load a file as the UTF-8 text that it was written from, which others read, whatever encoding it names itself."""
+
+    def source_to_code(self, data: Any, path: Any, **_: Any) -> Any:  # type: ignore[override]
+        text = bytes(data).decode()
+        linecache.cache[path] = (len(data), None, io.StringIO(text, newline=None).readlines(), path)
+        return compile(text, path, "exec", dont_inherit=True)
+
+
 def _load(task: Mapping[str, Any]) -> tuple[ModuleType | None, Any]:
     folder = Path.cwd()
     for name, text in task["files"].items():
         (folder / name).write_text(text, encoding="utf-8")
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(folder))
+    sys.path_importer_cache[str(folder)] = importlib.machinery.FileFinder(str(folder), (_Loader, [".py"]))
     _seed()
     try:
         module = importlib.import_module(task["name"])

@@ -450,6 +450,38 @@ def test_a_forged_report_cannot_change_the_terminal():
     assert "\x1b" not in result.output
 
 
+FORGED = {
+    **dict.fromkeys(("verdict", "headline", "sure", "case", "code", "look"), "right"),
+    **dict.fromkeys(("picture", "line", "nearest"), None),
+    **{name: [] for name in ("wrong", "mistakes", "remarks", "advice", "tested", "untested", "details", "calls")},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "right: right"),
+        ({"picture": {"title": "t", "values": [[10**400, 1.5]], "columns": "keys"}}, "a report that cannot be read."),
+        ({"picture": {"title": "t", "values": [[0, -1e-320]], "columns": "keys"}}, "right: right"),
+        ({"picture": {"title": "t", "values": [[]], "columns": "keys"}}, "a report that cannot be read."),
+        ({"verdict": []}, "a report that cannot be read."),
+        ({"wrong": ["a: b"], "mistakes": [{"id": []}]}, "a report that cannot be read."),
+        ({"wrong": ["a: b"] * 2_001}, "something other than a report, or one that is too long."),
+        ({"line": {"text": [[1]] * 2_001}}, "something other than a report, or one that is too long."),
+        ({"sure": "x" * (2 << 20)}, "something other than a report, or one that is too long."),
+        ({"more": [[[]] * 1_000] * 1_000}, "something other than a report, or one that is too long."),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_forged_report_can_be_anything(monkeypatch, changes, says):
+    """Some ended with a traceback, and 20,000 mistakes beside 20,000 names took 17 seconds."""
+    text = json.dumps({"report": {**FORGED, **changes}})
+    monkeypatch.setattr(isolated, "diagnose", lambda *_: isolated._outcome(text))
+    result = _run("pupil:right")
+    assert says in " ".join(result.output.split())
+    assert result.exit_code == (0 if says == "right: right" else 3)
+
+
 def test_the_text_of_a_candidate_is_not_markup():
     result = _run("pupil:speaks")
     assert r"ValueError: \x1b]0;title\x07 [bold red]not markup[/]" in _words(result)

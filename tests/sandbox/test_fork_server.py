@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kmha.sandbox import fork_server
+from kmha.sandbox import fork_server, limits
 from kmha.sandbox.encoding import encode, read, write
 from kmha.sandbox.sandbox import Call
 
@@ -217,6 +217,9 @@ def test_a_worker_stands_still_while_its_files_are_counted(tmp_path, monkeypatch
         for _ in range(20):
             assert not watch._exceeded()
             assert state() in "RS"
+        with monkeypatch.context() as less:
+            less.setattr(limits, "DATA", 1 << 20)
+            assert watch._exceeded() == "memory"
         process.kill()
         assert not watch._exceeded()  # it has ended
     assert states == [*"T" * 20, states[-1]]

@@ -20,6 +20,28 @@ def test_missing_limits(monkeypatch):
     assert limits.missing() == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_that_can_only_be_read_counts(monkeypatch):
+    """A candidate filled gigabytes and then gave up the right to write them, so that `RLIMIT_DATA` did not count."""
+    code = f"""import ctypes, mmap, threading, time
+libc, size = ctypes.CDLL(None), 64 << 20
+libc.mmap.restype = ctypes.c_void_p
+place = ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(size), 3, 0x22, -1, 0))
+ctypes.memset(place, 1, size)
+assert libc.mprotect(place, ctypes.c_size_t(size), mmap.PROT_READ) == 0
+threading.Thread(target=lambda: (time.sleep(0.2), print("filled", flush=True), time.sleep(60))).start()
+libc.syscall({"60" if platform.machine() == "x86_64" else "93"}, 0)  # the first thread ends
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        found = limits.too_much_memory(process.pid)
+        monkeypatch.setattr(limits, "DATA", 64 << 20)
+        much = limits.too_much_memory(process.pid)
+        process.kill()
+    assert (found, much) == (False, True)
+    assert not limits.too_much_memory(process.pid)
+
+
 def test_on_another_system(monkeypatch):
     monkeypatch.setattr(limits.sys, "platform", "darwin")
     assert limits.missing() == EVERYTHING

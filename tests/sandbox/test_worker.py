@@ -1,5 +1,7 @@
+import linecache
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,6 +124,17 @@ def test_a_task(answers):
     assert loaded == {"error": None, "printed": "loading\n"}
     assert one == {"result": 8, "error": None, "changed": [], "printed": "here\n"}
     assert two["result"] == 10
+
+
+@pytest.mark.parametrize("encoding", ["utf-7", "latin-1", "rot13", "no-such-encoding"])
+def test_the_code_that_runs_is_the_text_that_others_read(answers, encoding):
+    """With UTF-7, an answer was to the grader a few comments, and to Python the solution."""
+    cookie = f"# -*- coding: {encoding} -*-\n"
+    code = f"{cookie}# +AAo-two = 'hidden'\nfrom answered_other import two\ndef answered_main(): return 'é' + two\n"
+    call = {"function": None, "inputs": {}}
+    _, found = answers("answered_main", [call], answered_main=code, answered_other=f"{cookie}two = 'ö'\n")
+    assert found["result"] == "éö"
+    assert "".join(linecache.getlines(str(Path.cwd() / "answered_main.py"))) == code
 
 
 def test_every_call_starts_from_the_same_random_state(answers):

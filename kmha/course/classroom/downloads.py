@@ -7,6 +7,8 @@
 | Gradescope | folders `submission_1234`, and `submission_metadata.yml` with the names | "Exporting submissions" in https://help.gradescope.com |
 """  # noqa: E501
 
+import contextlib
+import os  # `os.path.isdir` is False for a link to a name that is too long, where `Path.is_dir` raises an error
 import re
 import sys
 from collections import Counter, defaultdict
@@ -108,8 +110,8 @@ def owners(paths: Sequence[Path]) -> dict[str, Owner]:
     for path, reading in readings.items():
         groups[reading.number][path] = reading
     agreeing = [group for group in groups.values() if _of_one_student(group)]
-    files = sum(not path.is_dir() and path.name not in found and not path.name.startswith(".") for path in paths)
-    share = sum(not path.is_dir() for group in agreeing for path in group) / max(files, 1)
+    files = sum(not os.path.isdir(path) and path.name not in found and not path.name.startswith(".") for path in paths)
+    share = sum(not os.path.isdir(path) for group in agreeing for path in group) / max(files, 1)
     several = any(len({reading.upload for reading in group.values()}) > 1 for group in agreeing)
     if share >= _MOST or (several and share > _HALF):
         found |= {path.name: reading.owner for group in agreeing for path, reading in group.items()}
@@ -146,11 +148,11 @@ def _contradictions(others: Sequence[_Reading]) -> Callable[[_Reading], int]:
 def _of_one_student(group: Mapping[Path, _Reading]) -> bool:
     """Return whether names with one number can be Canvas': of one student, with files, and one for each upload."""
     uploads = {
-        (reading.upload, reading.stem) for path, reading in group.items() if reading.upload and not path.is_dir()
+        (reading.upload, reading.stem) for path, reading in group.items() if reading.upload and not os.path.isdir(path)
     }
     one_each = len(uploads) == len({upload for upload, _ in uploads})
     one_student = len({reading.student for reading in group.values()}) == 1
-    return one_student and one_each and not all(path.is_dir() for path in group)
+    return one_student and one_each and not all(os.path.isdir(path) for path in group)
 
 
 def opened(folder: Path) -> Path:
@@ -161,9 +163,11 @@ def opened(folder: Path) -> Path:
     because its author chooses the names in it.
     """
     inside = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
-    if len(inside) != 1 or inside[0].name == ALONE or inside[0].is_symlink() or not inside[0].is_dir():
+    if len(inside) != 1 or inside[0].name == ALONE or os.path.islink(inside[0]) or not os.path.isdir(inside[0]):
         return folder
-    students = {owner.student for owner in owners([*inside[0].iterdir()]).values()}
+    students = set[str]()
+    with contextlib.suppress(OSError):  # it cannot be opened: a note on the submission says so
+        students = {owner.student for owner in owners([*inside[0].iterdir()]).values()}
     return inside[0] if _EXPORT.fullmatch(inside[0].name) or len(students) > 1 else folder
 
 
@@ -173,7 +177,7 @@ def gradescope_names(folder: Path) -> dict[str, str]:
     Only the lines that matter are read: the submissions, and the names in their first list, the submitters.
     """
     path = folder / GRADESCOPE
-    if not path.is_file() or path.is_symlink() or path.stat().st_size > MAX_METADATA:
+    if not os.path.isfile(path) or os.path.islink(path) or path.stat().st_size > MAX_METADATA:
         return {}
     found: dict[str, list[str]] = {}
     names, listed = None, False

@@ -11,6 +11,7 @@ from typing import Any
 from kmha.course.classroom.grading import NOT_BEGUN, RIGHT, STATES, WRONG, GradedSubmission
 from kmha.course.classroom.likeness import Alike, alike
 from kmha.course.exercises.content import Assignment
+from kmha.course.judging.error_advice import general
 from kmha.course.judging.marking import error_text
 
 _FORMULA = ("=", "+", "-", "−", "@")  # a spreadsheet evaluates a cell that begins with one of these
@@ -169,9 +170,10 @@ def _summary(id: str, answers: Mapping[str, dict[str, Any]]) -> ExerciseSummary:
     first, states = next(iter(answers.values())), Counter(answer["state"] for answer in answers.values())
     failed = [answer for answer in answers.values() if answer["state"] == WRONG]
     made = [answer["mistake"] for answer in failed if answer["mistake"]]
-    # The same kind of mistake can be said with the names and shapes of each answer.
-    says = {mistake["id"]: mistake["says"] for mistake in reversed(made)}
     mistakes = Counter(mistake["id"] for mistake in made)
+    # An answer chooses part of what is said of its errors. Other mistakes are said as for most of their answers.
+    said = Counter((mistake["id"], mistake["says"]) for mistake in made)
+    says = {id: general(id) or text for (id, text), _ in reversed(said.most_common())}
     checks = Counter(
         check["says"] for each in failed if not each["mistake"] for check in each["checks"] if check["wrong"]
     )

@@ -9,7 +9,7 @@ import ast
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from kmha.course.exercises import cells
@@ -29,17 +29,18 @@ class Alike(NamedTuple):
 
 def fingerprint(code: str, item: Item) -> str:
     """Return a hash of an answer, or an empty string if it is too short, too long, or cannot be parsed."""
+    nodes, digest = _measured(code)
+    return digest if nodes - _measured(item.master.starter)[0] >= MIN_NODES else ""
+
+
+@lru_cache(256)  # one file can answer many exercises
+def _measured(code: str) -> tuple[int, str]:
+    """Return the number of nodes in the syntax tree of a text, and a hash of its shape, or "" if it has none."""
     tree = _tree(code)
-    if tree is None or _size(tree) - _of_starter(item) < MIN_NODES:
-        return ""
-    shape = _shape(tree)
-    return hashlib.sha256(shape.encode()).hexdigest()[:32] if shape else ""
-
-
-@cache
-def _of_starter(item: Item) -> int:
-    tree = _tree(item.master.starter)
-    return _size(tree) if tree else 0
+    if tree is None:
+        return 0, ""
+    nodes, shape = sum(1 for _ in ast.walk(tree)), _shape(tree)
+    return nodes, hashlib.sha256(shape.encode()).hexdigest()[:32] if shape else ""
 
 
 @cache
@@ -76,10 +77,6 @@ def normalized(code: str) -> str:
 
 def _tree(code: str) -> ast.Module | None:
     return cells.syntax_tree(code) if len(code) <= MAX_CODE else None
-
-
-def _size(tree: ast.Module) -> int:
-    return sum(1 for _ in ast.walk(tree))
 
 
 def _shape(tree: ast.Module) -> str:

@@ -12,6 +12,8 @@ import codecs
 import dataclasses
 import hashlib
 import json
+import os
+import re
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -89,12 +91,14 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
     Raises:
         SubmissionsError: The path is not a folder, or the folder contains no submissions.
     """
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise SubmissionsError(f"{folder} is not a folder. Name one that holds a folder or .zip for each student.")
-    folder = downloads.opened(folder)
+    outer, folder = folder, downloads.opened(folder)
     names = _names(assignments)
     gradescope = {name: clean(student) for name, student in downloads.gradescope_names(folder).items()}
     students, shared, ignored = dict[str, tuple[Path, ...]](), defaultdict[str, list[Path]](list), dict[str, str]()
+    if folder != outer:  # its name is that of a submission if only one student handed in
+        ignored[clean(f"{folder.name}/")] = "it is read as a download of a platform, and its students are graded"
     paths = sorted(folder.iterdir())
     owners = downloads.owners(paths)
     for path in paths:
@@ -151,8 +155,8 @@ def read(
 
 
 def clean(text: str) -> str:
-    """Replace characters that a terminal would interpret, and lone surrogates."""
-    text = text.encode(errors="replace").decode()
+    """Replace characters that a terminal would interpret, and lone surrogates. Many spaces could begin a new line."""
+    text = re.sub(" {2,}", " ", text.encode(errors="replace").decode())
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
@@ -171,9 +175,9 @@ def _why_ignored(path: Path, names: Sequence[str], owners: Container[str]) -> st
         return "it is hidden, or belongs to the operating system"
     if path.name == downloads.GRADESCOPE:
         return "it is Gradescope's list of names, which is used"
-    if path.is_symlink() or path.is_dir() or path.name in owners:
+    if os.path.islink(path) or os.path.isdir(path) or path.name in owners:
         return ""
-    if not path.is_file():
+    if not os.path.isfile(path):
         return "it is not a regular file"
     suffix = path.suffix.lower()
     if suffix in (*ARCHIVES, *UNREAD, NOTEBOOK, ".py") or (suffix in CODE and downloads.known_name(path.stem, names)):
@@ -189,7 +193,7 @@ def _shared_owner(
         return owners[path.name].student
     if path.name in gradescope:
         return gradescope[path.name] if [*gradescope.values()].count(gradescope[path.name]) == 1 else ""
-    if path.is_symlink() or path.is_dir():
+    if os.path.islink(path) or os.path.isdir(path):
         return ""
     found = downloads.known_name(_stem(path), names)
     return found[1] if found else ""
@@ -224,7 +228,7 @@ def written(submission: Submission, assignments: Sequence[Assignment]) -> set[st
 
 def _stem(path: Path) -> str:
     """Return the name of an entry, without the suffixes of a file."""
-    if path.is_symlink() or path.is_dir():
+    if os.path.islink(path) or os.path.isdir(path):
         return path.name
     name = path.stem if path.suffix.lower() in (*ARCHIVES, *UNREAD, *CODE, NOTEBOOK) else path.name
     return name[:-4] if name.lower().endswith((".tar", ".tar.")) else name
@@ -232,7 +236,7 @@ def _stem(path: Path) -> str:
 
 def _free(id: str, path: Path, taken: Container[str]) -> str:
     """Return an id that is not taken: anna and anna.zip are two submissions."""
-    suffix = "" if path.is_dir() else path.suffix
+    suffix = "" if os.path.isdir(path) else path.suffix
     while id in taken:
         id += suffix if suffix and not id.endswith(suffix) else "+"
     return id
@@ -348,10 +352,7 @@ class _Reader:
         self.notebooks_left -= 1
         text = self._text(entry, MAX_NOTEBOOK)
         try:
-            notebook = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise LeftOutError(f"it is damaged or incomplete: {error}.") from None
-        try:
+            notebook = cells.notebook_json(text)
             listed = cells.nested(notebook, "cells")
             if isinstance(listed, list) and len(listed) > MAX_CELLS:
                 raise LeftOutError(f"it has more than {MAX_CELLS:,} cells.")

@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn, Self
 
+from kmha.course.exercises.regular_files import open_regular
+
 # Limits of a submission.
 MAX_FILES = 5_000
 MAX_ARCHIVES = 20
@@ -28,8 +30,9 @@ MAX_ARCHIVE = 256 << 20  # bytes
 MAX_DEPTH = 12  # maximum depth of nested folders
 MAX_UNPACKED = 1 << 30  # bytes of all tar archives that are decompressed
 # Bytes of names and attributes of a file, and of all, in tar archives. Until Python 3.11.10, `tarfile` takes four
-# seconds for 64 KiB of digits, and a time that grows with the square.
-MAX_HEADER, MAX_HEADERS = 1 << 13, 2 << 20
+# seconds for 64 KiB of digits, and a time that grows with the square. So beyond `USUAL_HEADER`, they count as often as
+# they are longer than that.
+MAX_HEADER, MAX_HEADERS, USUAL_HEADER = 1 << 13, 2 << 20, 1 << 10
 GLOBAL_COST = 2048  # attributes of all files in a tar archive count so many times, because each file has a copy of them
 MAX_ENDS = 100  # times that a tar archive may be read beyond its end
 MAX_PATH = 1_000  # characters of the path of a file in an archive. Longer names would take seconds
@@ -76,10 +79,10 @@ def entries(path: Path, note: Callable[[str], None], archives: "Archives", name:
         archives: The archives of the submission, and what its files have used up of the limits.
         name: Name of a file in the submission, if it is not the name on disk.
     """
-    if path.is_symlink():
+    if os.path.islink(path):
         note(f"{path.name} is left out: it is a link.")
         return
-    found = _walk(path, PurePosixPath(), note) if path.is_dir() else [(PurePosixPath(name or path.name), path)]
+    found = _walk(path, PurePosixPath(), note) if os.path.isdir(path) else [(PurePosixPath(name or path.name), path)]
     for within, file in found:
         archives.files += 1
         if archives.files > MAX_FILES:
@@ -232,7 +235,8 @@ class _Header(tarfile.TarInfo):
             raise LeftOutError("it claims to contain less than nothing")
         if self.type in self._LONG:
             archives = archive.archives
-            archives.headers += self.size * (GLOBAL_COST if self.type == tarfile.XGLTYPE else 1)
+            times = GLOBAL_COST if self.type == tarfile.XGLTYPE else max(self.size // USUAL_HEADER, 1)
+            archives.headers += self.size * times
             if self.size > MAX_HEADER or archives.headers > MAX_HEADERS:
                 raise LeftOutError("its names and attributes are too long")
         if self.type == tarfile.GNUTYPE_SPARSE:
@@ -346,15 +350,9 @@ def _open_regular(path: Path) -> IO[bytes]:
         LeftOutError: The file cannot be read, or is not a regular file.
     """
     try:
-        # Opening a pipe must not block.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        return open_regular(path)
     except OSError as error:
         raise LeftOutError(f"{error.strerror}") from None
-    file = os.fdopen(descriptor, "rb")
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        file.close()
-        raise LeftOutError("it is not a regular file")
-    return file
 
 
 def _read(path: Path, most: int) -> bytes:

@@ -22,14 +22,17 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-_DOTTED = re.compile(r"(?<!\w)(?:\w++[\s\\]*+\.[\s\\]*+)+")
+from kmha.sandbox.encoding import EncodingError, from_json
+
+# Python takes more characters for letters than `\w`, none of them ASCII.
+_DOTTED = re.compile(r"(?<![\w\x80-\U0010ffff])(?:[\w\x80-\U0010ffff]++[\s\\]*+\.[\s\\]*+)+")
 _F_STRING = re.compile(r"(?i)\b(?:f|fr|rf)['\"]")
 EFFORT = 10**8  # maximum `effort` of parsing a text, which takes a tenth of a second
 # Since 3.12, Python prints a warning for each odd escape in a text, with the text's characters.
 warnings.filterwarnings("ignore", category=SyntaxWarning, module="<(answer|cell)>")
 # Methods that change a list, a set, a dict or an array.
 _CHANGES = ("add", "append", "extend", "fill", "insert", "pop", "remove", "reverse", "setdefault", "sort", "update")
-NAMES = 10**6  # maximum product of the numbers of names and scopes in a statement, a tenth of a second for `symtable`
+NAMES = 10**6  # maximum product of the numbers of names and scopes in a statement, and their sum: a second or two
 SCOPES = 200  # maximum number of scopes directly inside another scope: `symtable` is slow with many
 
 
@@ -54,8 +57,8 @@ def parse(cells: Iterable[str], limit: float = float("inf")) -> ParsedCells:
         ValueError: There are more than `limit` statements, or a statement has more than 200 functions side by side, or
             parsing the cells would take long.
     """
-    found: dict[str, Sequence[Statement]] = {}
-    count, efforts = 0, 0
+    found: dict[str, Sequence[ast.stmt]] = {}
+    count, efforts, names = 0, 0, 0
     for cell in cells:
         if cell not in found:
             efforts += effort(cell)
@@ -66,23 +69,31 @@ def parse(cells: Iterable[str], limit: float = float("inf")) -> ParsedCells:
             count += len(body)
             if count > limit:
                 raise ValueError(f"it has more than {limit:,} statements.")
-            found[cell] = tuple(_statements(cell, body))
-    return found
+            names += sum(map(_scoped_names, body))
+            if names > NAMES:
+                raise ValueError(
+                    f"its statements have {names:,} pairs of a name and a function, at most {NAMES:,} are allowed. "
+                    "Remove what does not belong to the answers."
+                )
+            found[cell] = body
+    return {cell: tuple(_statements(cell, body)) for cell, body in found.items()}
 
 
 # Python writes no whole number of more than 4,300 digits, but reads one that is not decimal.
-_LONG_NUMBER = re.compile(r"0[xob][0-9a-f_]{3000}", re.IGNORECASE)
+_LONG_NUMBER = re.compile(r"(?<!\w)0[xob][0-9a-f_]{3000}", re.IGNORECASE)
 
 
 def effort(code: str) -> int:
     """Return a measure of the time that Python takes to parse a text, if its author makes that as long as possible.
 
-    Python copies what it has of an imported name at each dot, sorts the marks of a letter by insertion, and until 3.12
-    searches an f-string from its start for each field. One file of 250 KB took it a minute, in which nothing else ran.
+    Python copies what it has of an imported name at each dot, sorts the marks of a letter by insertion, also those that
+    a character is made of, and until 3.12 searches an f-string from its start for each field. One file of 250 KB took
+    it a minute, in which nothing else ran.
     """
     found = sum(len(chain[0]) * chain[0].count(".") for chain in _DOTTED.finditer(code))
     if not code.isascii():
-        runs = itertools.groupby(map(bool, map(unicodedata.combining, code)))
+        alone = "".join(unicodedata.normalize("NFKD", letter) for letter in code)  # all at once would take as long
+        runs = itertools.groupby(map(bool, map(unicodedata.combining, alone)))
         found += sum(sum(run) ** 2 for is_mark, run in runs if is_mark)
     if sys.version_info < (3, 12) and _F_STRING.search(code):
         found += len(code) * code.count("{")
@@ -120,7 +131,8 @@ def gather(cells: Sequence[str], name: str, *more: str, parsed: ParsedCells | No
     places: dict[str, list[int]] = {}
     for index, statement in enumerate(statements):
         # np.append(x, 1) does not change np, and a list of results comes after what gives them.
-        changes = frozenset() if name in statement.uses - statement.changes else statement.changes - imported
+        own = name not in statement.uses or name in statement.changes
+        changes = statement.changes - imported if own else frozenset()
         for each in statement.defines | changes:
             places.setdefault(each, []).append(index)
     wanted, names, done = set(), [name, *more], set()
@@ -133,8 +145,8 @@ def gather(cells: Sequence[str], name: str, *more: str, parsed: ParsedCells | No
             if index not in wanted:
                 wanted.add(index)
                 names.extend(statements[index].uses)
-            if sought not in statements[index].uses | statements[index].changes:  # else an earlier value too: x += 1
-                break
+            if sought not in statements[index].uses and sought not in statements[index].changes:
+                break  # else an earlier value counts too: x += 1
     last = [index for index in places.get(name, []) if index in wanted]
     if not last:
         return None
@@ -191,7 +203,6 @@ def _statements(cell: str, body: Sequence[ast.stmt]) -> Iterator[Statement]:
         body, firsts, ends, [0, *ends], [*firsts[1:], len(lines) + 1], strict=False
     ):
         shared = before >= first or after <= end
-        _check_names(node)
         try:
             text = ast.unparse(node) if shared else "\n".join(lines[first - 1 : end])
             table = symtable.symtable(text, "<cell>", "exec")
@@ -234,8 +245,8 @@ _SCOPE = (
 )
 
 
-def _check_names(node: ast.stmt) -> None:
-    """Refuse a statement with many names and many functions: Python copies the names for each function inside."""
+def _scoped_names(node: ast.stmt) -> int:
+    """Return the product of a statement's names and functions: Python copies the names for each function inside."""
     names = scopes = 0
     for each in ast.walk(node):
         names += isinstance(each, ast.arg | ast.alias) or (
@@ -244,6 +255,7 @@ def _check_names(node: ast.stmt) -> None:
         scopes += isinstance(each, _SCOPE)
     if names * scopes > NAMES:
         raise ValueError(f"a statement in it has {names:,} names and {scopes:,} functions.")
+    return names * scopes
 
 
 def _check_scopes(table: symtable.SymbolTable) -> None:
@@ -276,16 +288,27 @@ def grade_id(cell: Any) -> Any:
     return nested(cell, "metadata", "nbgrader", "grade_id")
 
 
+def notebook_json(text: str) -> Any:
+    """Parse the JSON of a notebook.
+
+    Raises:
+        ValueError: The text is not JSON, or takes long to parse.
+    """
+    try:
+        return from_json(text)
+    except EncodingError as error:
+        raise ValueError(f"{error} Clear its outputs, and save it again.") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is damaged or incomplete: {error}.") from None
+
+
 def load_notebook(text: str) -> Any:
     """Parse the text of a notebook.
 
     Raises:
         ValueError: The text is not a notebook.
     """
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not a notebook: {error}.") from None
+    found = notebook_json(text)
     cells = found.get("cells") if isinstance(found, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise ValueError("it is not a notebook: it has no cells.")

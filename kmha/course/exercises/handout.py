@@ -1,9 +1,10 @@
 """The files that a learner starts with: texts, starters, a guide to the folder, and an empty record of progress."""
 
 import ast
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from kmha import atomic_files
@@ -77,13 +78,13 @@ def write_missing(root: Path, form: str, assignments: Sequence[Assignment]) -> l
 
 
 def check_inside(root: Path, path: Path) -> None:
-    """Check that a file to write is inside a learner's folder, which may come from someone who is not trusted.
+    """Check that a file is inside a learner's folder, which may come from someone who is not trusted.
 
     Raises:
         OutsideError: A link leads outside of the folder.
     """
-    if not path.resolve().is_relative_to(root.resolve()):
-        raise OutsideError(f"{path} is not written, because a link leads out of {root}. Remove the link.")
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+        raise OutsideError(f"{path} is neither read nor written, because a link leads out of {root}. Remove the link.")
 
 
 def write_state(path: Path, form: str) -> None:
@@ -108,16 +109,18 @@ def starter_file(item: Item) -> str:
 
 def is_starter(code: str, item: Item) -> bool:
     """Return whether an answer is still the starter, ignoring comments and whitespace."""
-    found = syntax_tree(code) if len(code) <= LONGEST else None
+    found = _digest(code) if len(code) <= LONGEST else ""
+    return found != "" and found == _digest(item.master.starter)
+
+
+@lru_cache(256)  # one file can answer many exercises
+def _digest(code: str) -> str:
+    """Return a hash of the syntax tree of a text, or "" if it has none, or expressions too deep to be printed."""
+    tree = syntax_tree(code)
     try:
-        return found is not None and ast.dump(found) == _dumped(item.master.starter)
-    except (RecursionError, MemoryError):  # its expressions are too deep to be printed
-        return False
-
-
-@cache
-def _dumped(starter: str) -> str:
-    return ast.dump(ast.parse(starter))
+        return hashlib.sha256(ast.dump(tree).encode()).hexdigest() if tree is not None else ""
+    except (RecursionError, MemoryError):
+        return ""
 
 
 def guide(places: Mapping[Path, Assignment], form: str) -> str:

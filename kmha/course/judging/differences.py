@@ -115,7 +115,7 @@ def _keys(path: str, triples: Sequence[Triple]) -> Found:
     if not missing and not extra:
         return None
     parts = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
-    parts += [f"has {', '.join(map(repr, extra[:5]))}, which nobody asked for"] if extra else []
+    parts += [f"has {', '.join(f'{key!r:.40}' for key in extra[:5])}, which nobody asked for"] if extra else []
     return "dict-keys", f"{f'`{path}`' if path else 'Your dict'} {' and '.join(parts)}."
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from kmha.course.judging.marking import error_text
 
 # An answer writes its own errors, and some patterns take a time that grows with the cube of the length.
-_LONGEST = {"kind": 100, "says": 1000, "text": 200}
+_LONGEST = {"kind": 100, "says": 1000, "text": 200, "operands": 300}
+_LONGEST_GROUP = 100
 _Advice = tuple[str, str, str]  # an id, a pattern of "kind: message", and what to say of it
 
 # `{0}` and `{1}` are the groups of the pattern, and `{with}` the values in the expression.
@@ -259,11 +260,21 @@ def advice(error: Mapping[str, Any]) -> tuple[str, str] | None:
     text = " ".join(f"{error_text({**error, 'line': None})} ({error['text']}) {error['says']}".split())
     for id, pattern, says in _RULES:
         if (found := re.search(pattern, text)) is not None:
-            groups = {str(number): group or "" for number, group in enumerate(found.groups())}
+            groups = {str(number): (group or "")[:_LONGEST_GROUP] for number, group in enumerate(found.groups())}
             operands = f" ({error['operands']})" if error.get("operands") else ""
             line = f"line {error['line']}" if error.get("line") else "it is used"
             return id, _fill(says, {**groups, "with": operands, "line": line})
     return None
+
+
+def general(id: str) -> str | None:
+    """Return the sentence for an id of `advice`, without what an answer wrote itself. `None` for any other id.
+
+    >>> general("error-name")
+    'Nothing is called `…` here. Check the spelling, and that it is imported or assigned before it is used.'
+    """
+    says = next((says for each, _, says in _RULES if each == id), None)
+    return None if says is None else _fill(says, {"0": "…", "1": "…", "2": "…", "with": "", "line": "it is used"})
 
 
 def _fill(says: str, values: Mapping[str, str]) -> str:

@@ -1,7 +1,8 @@
 """Name a mistake by its kind, for answers that match no known wrong answer: by an error, or by a kind of difference."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from kmha.course.exercises import cells
 from kmha.course.exercises.exercise import Check
@@ -63,7 +64,8 @@ def missing_return(code: str, solution: str) -> NamedMistake | None:
     return None
 
 
-def _returning(code: str) -> dict[str, bool]:
+@lru_cache(64)  # one file can answer many exercises
+def _returning(code: str) -> Mapping[str, bool]:
     """Return for each function, and each method as CLASS.NAME, whether it can return a value or raise an error."""
     tree = cells.syntax_tree(code)
     found: dict[str, bool] = {}

@@ -5,6 +5,8 @@ Nothing runs here, so the solution's results can come from a run or from a recor
 
 import contextlib
 import dataclasses
+import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -164,6 +166,8 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
     if check.judge is not None and (result.value is not None or expected is None):
         if size(result.value) > ROOM + GROWTH * size(expected):  # a judge may compute with it
             return "your result is far larger than the expected one."
+        if math.prod(combined := _combined(result.value)) > ROOM + GROWTH * math.prod(usual := _combined(expected)):
+            return f"the arrays in your result combine to the shape {combined}, expected at most {usual}."
         if _has_empty(result.value) and not _has_empty(expected):  # all of no elements are right
             return "your result contains an empty array."
         if _has_nan(result.value) and not _has_nan(expected):  # a judge's comparisons with NaN are all false
@@ -202,6 +206,20 @@ def size(value: Any) -> int:
     """
     parts = list(_parts(value))
     return sum(int(getattr(part, "nbytes", 8)) for part in parts) + 4 * _longest_text(parts) * sum(map(np.size, parts))
+
+
+def _combined(value: Any) -> tuple[int, ...]:
+    """Return the shape that NumPy may make of all arrays and lists in a value: the largest size of each axis.
+
+    A column and a row of 30 KB combine to gigabytes.
+    """
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    shapes = [_combined(each) for each in inner if isinstance(each, Mapping | list | tuple | np.ndarray)]
+    if not isinstance(value, Mapping):
+        with contextlib.suppress(ValueError):  # lists of unequal lengths become no array
+            shapes.append(np.shape(value))
+    longest = itertools.zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1)
+    return tuple(max(sizes) for sizes in longest)[::-1]
 
 
 def _longest_text(parts: Iterable[Any]) -> int:

@@ -5,6 +5,7 @@ The sandbox does not rely on this: other libraries cannot be read there, and wha
 
 import ast
 import sys
+from functools import lru_cache
 
 from kmha.course.exercises import cells
 from kmha.course.exercises.exercise import LIBRARIES, Exercise
@@ -15,14 +16,21 @@ def violation(code: str, spec: Exercise) -> str | None:
 
     Code that cannot be parsed has no violation: loading it gives an error that names the line.
     """
-    tree, allowed = cells.syntax_tree(code), {*spec.uses, *spec.needs}
-    for node in ast.walk(tree) if tree else ():
-        line = getattr(node, "lineno", 0)
-        for name in _imported(node):
-            if name not in allowed and name not in sys.stdlib_module_names:
-                libraries = " and ".join(LIBRARIES[each] for each in spec.uses)
-                return f"you import {name} in line {line}. Write this exercise with {libraries}."
+    allowed = {*spec.uses, *spec.needs}
+    for line, name in _imports(code):
+        if name not in allowed and name not in sys.stdlib_module_names:
+            libraries = " and ".join(LIBRARIES[each] for each in spec.uses)
+            return f"you import {name} in line {line}. Write this exercise with {libraries}."
     return None
+
+
+@lru_cache(64)  # one file can answer many exercises
+def _imports(code: str) -> tuple[tuple[int, str], ...]:
+    """Return the line and the name of each import."""
+    tree = cells.syntax_tree(code)
+    return tuple(
+        (getattr(node, "lineno", 0), name) for node in (ast.walk(tree) if tree else ()) for name in _imported(node)
+    )
 
 
 def _imported(node: ast.AST) -> list[str]:

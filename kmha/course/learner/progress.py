@@ -5,13 +5,16 @@
 """
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 from kmha import atomic_files
 from kmha.course.errors import CourseError
+from kmha.course.exercises.regular_files import open_regular
+from kmha.sandbox.encoding import from_json
 from kmha.sandbox.results import visible
+
+MAX_BYTES = 4 << 20  # of the file
 
 
 class WorkspaceError(CourseError, ValueError):
@@ -87,11 +90,12 @@ class Progress:
 
     def _state(self) -> dict[str, Any]:
         try:
-            state = json.loads(self.path.read_text(encoding="utf-8"))
+            if self.path.is_symlink():  # what it leads to may be another file of the learner's
+                raise ValueError("it is a link")
+            with open_regular(self.path) as file:
+                state = from_json(file.read(MAX_BYTES).decode())
         except (OSError, ValueError, RecursionError) as error:
             raise self._unreadable(str(error)) from None
-        if self.path.is_symlink():  # what it leads to may be another file of the learner's
-            raise self._unreadable("it is a link")
         valid = isinstance(state, dict) and isinstance(state.get("said", []), list)
         if not valid or not isinstance(state.get("exercises", {}), dict):
             raise self._unreadable("its content is not what kmha wrote")

@@ -12,6 +12,7 @@ Nothing that a learner wrote is ever overwritten.
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from kmha import atomic_files
 from kmha.course.exercises import cells, handout, notebooks
 from kmha.course.exercises.content import Assignment, Item, around
 from kmha.course.exercises.handout import FILES, NOTEBOOKS, STATE
+from kmha.course.exercises.regular_files import open_regular
 from kmha.course.learner.progress import Progress, WorkspaceError
 
 MAX_BYTES = 4 << 20  # maximum size of an answer's file
@@ -47,7 +49,7 @@ class Workspace:
             WorkspaceError: The file is missing or cannot be read.
         """
         path = self.path(item)
-        text = _read(path)
+        text = self._read(path)
         if self.form == FILES:
             return text
         try:
@@ -84,16 +86,33 @@ class Workspace:
     def reset(self, item: Item) -> Path:
         """Replace the answer with the starter, and return the path of a copy of the answer."""
         path = self.path(item)
-        text = _read(path)
+        text = self._read(path)
         try:
             new = handout.starter_file(item) if self.form == FILES else cells.replace_cell(text, item.name, _cell(item))
         except ValueError as error:
             raise WorkspaceError(f"{path}: {error}") from None
-        handout.check_inside(self.root, path)
         copy = _copy(path)
         atomic_files.write_text(path, new)
         self.progress.update(item.id, points=0, passed=False)
         return copy
+
+    def _read(self, path: Path) -> str:
+        try:
+            handout.check_inside(self.root, path)
+            with open_regular(path, follow=True) as file:
+                data = file.read(MAX_BYTES + 1)
+            if len(data) > MAX_BYTES:
+                raise WorkspaceError(f"{path} has more than {MAX_BYTES >> 20} MiB. An answer is a few lines.")
+            return data.decode().replace("\r\n", "\n").replace("\r", "\n")
+        except handout.OutsideError as error:
+            raise WorkspaceError(str(error)) from None
+        except FileNotFoundError:
+            raise WorkspaceError(f"{path} is missing. Run `kmha course start` to restore missing files.") from None
+        except UnicodeDecodeError as error:
+            reason = f"is not valid UTF-8 at byte {error.start}. Save it in that encoding."
+            raise WorkspaceError(f"{path} {reason}") from None
+        except OSError as error:
+            raise WorkspaceError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def start(root: Path, assignments: Sequence[Assignment], form: str | None = None) -> tuple[Workspace, list[Path]]:
@@ -119,7 +138,7 @@ def start(root: Path, assignments: Sequence[Assignment], form: str | None = None
 
 def find(place: Path) -> Workspace | None:
     """Return the learner's folder that contains a path, or `None`."""
-    found = next((path for path in around(place, STATE) if path.is_file()), None)
+    found = next((path for path in around(place, STATE) if os.path.isfile(path)), None)
     return None if found is None else Workspace(found.parent, _form(Progress(found)))
 
 
@@ -135,19 +154,6 @@ def _cell(item: Item) -> str:
     return next(
         str(cell["source"]) for cell in notebooks.student(item.parent)["cells"] if cells.grade_id(cell) == item.name
     )
-
-
-def _read(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise WorkspaceError(f"{path} has more than {MAX_BYTES >> 20} MiB. An answer is a few lines.")
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise WorkspaceError(f"{path} is missing. Run `kmha course start` to restore missing files.") from None
-    except UnicodeDecodeError as error:
-        raise WorkspaceError(f"{path} is not valid UTF-8 at byte {error.start}. Save it in that encoding.") from None
-    except OSError as error:
-        raise WorkspaceError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _copy(path: Path) -> Path:

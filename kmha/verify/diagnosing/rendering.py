@@ -54,10 +54,10 @@ def lines(report: Mapping[str, Any]) -> Iterator[Line]:
 def verdict(report: Mapping[str, Any]) -> Iterator[Line]:
     """Yield the first lines: the verdict with how sure it is, what is wrong, and the line to look at."""
     yield Line(f": {report['sure']}", lead=report["headline"], lead_style=_style(report))
+    known = {mistake["id"] for mistake in report["mistakes"]}
     for text in report["wrong"]:
         name, colon, says = text.partition(": ")
-        known = colon and any(name == mistake["id"] for mistake in report["mistakes"])
-        yield Line(f": {says}", lead=name) if known else Line(text)
+        yield Line(f": {says}", lead=name) if colon and name in known else Line(text)
     line = report["line"]
     if line:
         yield Line(f": {line['text']}", lead=f"{line['path']}:{line['number']}")
@@ -94,7 +94,7 @@ def picture(title: str, values: Sequence[Sequence[float]], columns: str) -> Iter
     header = " ".join(number.rjust(width) for number in numbers[: len(values[0])])
     yield Line(f"{'':>{width}} {header}", wraps=False)
     for number, row in zip(numbers, values, strict=False):
-        cells = " ".join(_shade(value / largest).rjust(width) for value in row)
+        cells = " ".join(_shade(value / (largest or 1)).rjust(width) for value in row)
         yield Line(f"{number:>{width}} {cells}", wraps=False)
     yield Line()
     yield Line(f"rows: query positions  columns: {columns}  0 {SHADES} {largest:.3g}", wraps=False)

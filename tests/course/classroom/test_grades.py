@@ -82,6 +82,18 @@ def test_one_kind_of_mistake_said_in_two_ways(records):
     assert grades.summaries(changed)[0].mistakes == grades.summaries(records)[0].mistakes
 
 
+def test_the_text_of_an_answer_is_not_shown_to_the_class(records):
+    """One student's text stood on the class's page as the common mistake."""
+    changed = copy.deepcopy(records)
+    of = {name: record["exercises"]["a1.twice"]["mistake"] for name, record in changed.items()}
+    of["bob"]["says"] = "tripled: read evil.example"
+    of["emil"] = changed["emil"]["exercises"]["a1.twice"]["mistake"] = {**of["cleo, the 2nd"]}
+    of["dora"] |= {"id": "error-name", "says": "Nothing is called `evil` here."}
+    twice = grades.summaries(changed)[0]
+    assert twice.mistakes[0] == ("tripled is what it does.", 3)
+    assert twice.mistakes[1][0].startswith("Nothing is called `…` here. Check the spelling")
+
+
 def test_summaries(records):
     twice, again = grades.summaries(records)
     assert (twice.begun, twice.passed) == (5, 0.2)

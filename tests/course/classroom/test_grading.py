@@ -1,5 +1,6 @@
 """Grade classes in this process, with one quick exercise."""
 
+import ast
 import json
 import shutil
 import threading
@@ -10,8 +11,12 @@ import pytest
 from kmha import atomic_files
 from kmha.course.classroom import grades, grading
 from kmha.course.classroom.grading import GradingRun, file_names, grade, handed_in
+from kmha.course.classroom.likeness import fingerprint
 from kmha.course.classroom.submissions import collect
 from kmha.course.exercises import content
+from kmha.course.exercises.handout import is_starter
+from kmha.course.judging.kinds import missing_return
+from kmha.course.judging.policy import violation
 from kmha.course.judging.running import BrokenExerciseError
 from kmha.sandbox import limits
 
@@ -304,3 +309,16 @@ def test_a_result_is_kept_only_for_the_same_files_and_the_same_code(course, tmp_
         keys.append(key())
     assert keys[0] == keys[1]
     assert len({*keys}) == 4
+
+
+def test_a_file_is_parsed_as_often_whether_it_answers_one_exercise_or_many(doubling, monkeypatch):
+    """A file of 250 KB that answers 8 exercises took 36 seconds, most of them for the same syntax trees."""
+    item, parse, parsed = doubling.items[0], ast.parse, list[str]()
+    monkeypatch.setattr(ast, "parse", lambda code, *more: parsed.append(code) or parse(code, *more))
+    code = "import math\ndef twice(array):\n    many_exercises = array\n"
+    for _ in range(3):
+        assert not is_starter(code, item)
+        assert violation(code, item.spec) is None
+        assert missing_return(code, item.master.solution).id == "returned-nothing"
+        assert fingerprint(code, item) == ""
+    assert parsed.count(code) == 4

@@ -48,6 +48,29 @@ def test_submission_is_a_folder_an_archive_or_a_notebook(tmp_path):
     }
 
 
+def test_a_link_to_a_name_that_cannot_exist_is_listed(tmp_path):
+    """Looking where it leads raised an error, and no one was graded."""
+    names = ("zed.zip", "doe_1_2_x.py", "ann_assignsubmission_file_", "bob_x.py", "submission_metadata.yml", ".hidden")
+    for name in names:
+        (tmp_path / name).symlink_to("a" * 300)
+    found = collect(tmp_path)
+    assert len(found.students) + len(found.ignored) == len(names)
+    assert read("zed.zip", found.students["zed.zip"], []).notes[0] == "zed.zip is left out: it is a link."
+
+
+def test_a_folder_that_cannot_be_opened_is_a_submission(tmp_path, monkeypatch):
+    _folder(tmp_path, {"class/mallory/x.py": ""})
+    real = Path.iterdir
+
+    def iterdir(path):
+        if path.name == "mallory":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    assert list(collect(tmp_path / "class").students) == ["mallory"]
+
+
 def test_folder_and_archive_with_the_same_name(tmp_path):
     _folder(tmp_path, {"anna/x.py": "", "anna.zip": b"", "anna.ipynb": ""})
     assert {id: paths[0].name for id, paths in collect(tmp_path).students.items()} == {
@@ -61,6 +84,22 @@ def test_names_hold_no_escape_sequences(tmp_path):
     (tmp_path / "a\x1b[31mb").mkdir()
     (tmp_path / "a\x1b[32mb").mkdir()
     assert list(collect(tmp_path).students) == ["a\N{REPLACEMENT CHARACTER}[31mb", "a\N{REPLACEMENT CHARACTER}[32mb"]
+
+
+def test_a_folder_that_is_read_as_a_download_is_listed(tmp_path):
+    """The only student of a class chose names like those of Canvas, and was not in the report."""
+    names = [f"{student}_{number}_1{number}_x.py" for number, student in enumerate(("alice", "bob", "cleo"), 1)]
+    found = collect(_folder(tmp_path, {f"mallory/{name}": "" for name in names}))
+    assert [*found.students] == ["alice_1", "bob_2", "cleo_3"]
+    assert found.ignored == {"mallory/": "it is read as a download of a platform, and its students are graded"}
+
+
+def test_many_spaces_are_one(tmp_path):
+    """In a terminal, a name with as many as it is wide looks like a note on another student."""
+    _folder(tmp_path, {f"mallory/x{' ' * 170}bob: Cheating was found.odt": "", f"a{' ' * 170}b/x.py": ""})
+    found = collect(tmp_path)
+    assert [*found.students] == ["a b", "mallory"]
+    assert "x bob: Cheating was found.odt" in read("mallory", found.students["mallory"], []).notes[0]
 
 
 def test_each_ignored_entry_is_listed(tmp_path):
@@ -514,7 +553,7 @@ def test_no_code_is_parsed_without_a_limit(tmp_path, doubling):
     assert time.process_time() - start < 5
     course = Path(submissions.__file__).parents[1]
     parsing = {path.name for path in course.rglob("*.py") if "ast.parse(" in path.read_text(encoding="utf-8")}
-    assert parsing == {"cells.py", "handout.py"}  # the second parses starters, which are ours
+    assert parsing == {"cells.py"}
 
 
 def test_students_with_similar_names_stay_two(tmp_path, doubling):
@@ -540,6 +579,16 @@ def test_students_with_similar_names_stay_two(tmp_path, doubling):
 
 
 @pytest.mark.timeout(60)
+def test_a_notebook_with_too_many_parts_is_noted(tmp_path, doubling):
+    notebook = {**json.loads(_notebook(doubling)), "more": [[]] * 1_000_000}
+    _folder(tmp_path, {"anna/a1.ipynb": json.dumps(notebook, separators=(",", ":"))})
+    found = read("anna", tmp_path / "anna", [doubling])
+    assert not found.answers
+    assert found.notes[0] == (
+        "a1.ipynb is left out: it has more than 1,000,000 brackets and commas. Clear its outputs, and save it again."
+    )
+
+
 def test_notebooks_that_take_long_to_read(tmp_path, doubling):
     """Millions of empty cells, and f-strings of thousands of fields, took half a minute each."""
     (tmp_path / "a1.ipynb").write_text(json.dumps({"cells": [{}] * (submissions.MAX_CELLS + 1)}))

@@ -2,7 +2,8 @@ import keras
 import numpy as np
 import pytest
 
-from kmha.course.judging.error_advice import advice
+from kmha.course.judging import error_advice
+from kmha.course.judging.error_advice import advice, general
 
 
 def _raised(function):
@@ -105,6 +106,19 @@ def test_the_shapes_are_said():
     says = advice(_raised(CASES["error-broadcast"]))[1]
     assert "(2,3) and (4,5)" in says
     assert "a (2, 3)" in says
+
+
+def test_what_an_answer_says_itself_is_short():
+    """The values came from the worker, and were as long as it wanted."""
+    long = {"kind": "ValueError", "says": "axes don't match array", "operands": "x" * 4_000}
+    assert len(advice(long)[1]) < 500
+    assert len(advice({"kind": "NameError", "says": f"name '{'x' * 900}' is not defined"})[1]) < 300
+
+
+@pytest.mark.parametrize("id", sorted({rule[0] for rule in error_advice._RULES}))
+def test_the_sentence_without_an_answer(id):
+    assert "{" not in general(id)
+    assert "}" not in general(id)
 
 
 def test_an_unusual_error_has_no_advice():

@@ -166,6 +166,17 @@ def test_a_judge_sees_no_list_that_would_be_a_huge_array():
     assert _judged(["x" * 9_000, 1], ["x", 1]) is None
 
 
+@pytest.mark.parametrize("of", [np.asarray, np.ndarray.tolist])
+@pytest.mark.parametrize("within", [tuple, lambda pair: {"a": {"b": pair[0]}, "c": pair[1]}])
+def test_a_judge_sees_no_arrays_that_combine_to_a_huge_one(of, within):
+    """A forged result of 30 KB, a column and a row, made a judge that compares them allocate gigabytes."""
+    long = np.arange(15_000) % 7
+    result, expected = (within((of(long[:size, None]), of(long[None, :size]))) for size in (15_000, 3))
+    assert "combine to the shape (15000, 15000), expected at most (3, 3)" in _judged(result, expected)
+    assert _judged(expected, expected) is None
+    assert _judged(within((of(long[:500, None]), of(long[None, :500]))), expected) is None
+
+
 def test_a_list_that_would_become_a_huge_array_is_an_error():
     """26,000 small arrays, one of them of the widest numbers, took the grader minutes and a gigabyte."""
     many = [np.zeros(1100, bool)] * 2600 + [np.zeros(1100, "c16")]

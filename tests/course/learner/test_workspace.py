@@ -85,7 +85,7 @@ def test_reset_does_not_follow_links_out_of_the_folder(doubling, files, tmp_path
     outside.write_text("mine")
     files.path(item).unlink()
     files.path(item).symlink_to(outside)
-    with pytest.raises(handout.OutsideError, match="Remove the link"):
+    with pytest.raises(WorkspaceError, match="Remove the link"):
         files.reset(item)
     assert outside.read_text() == "mine"
     assert not list(outside.parent.glob("*.bak-*"))
@@ -146,8 +146,39 @@ def test_folder_instead_of_a_file(doubling, files):
     path = files.path(doubling.items[0])
     path.unlink()
     path.mkdir()
-    with pytest.raises(WorkspaceError, match="cannot be read: Is a directory"):
+    with pytest.raises(WorkspaceError, match="cannot be read: it is not a regular file"):
         files.code(doubling.items[0])
+
+
+@pytest.mark.parametrize(
+    ("leads_to", "message"),
+    [
+        ("../../secret.txt", "a link leads out of"),
+        ("/dev/zero", "a link leads out of"),
+        ("twice.py", "cannot be read: Too many levels of symbolic links"),
+        ("x" * 300, "cannot be read: File name too long"),
+        (None, "cannot be read: it is not a regular file"),
+    ],
+)
+def test_what_is_no_file_of_the_folder_is_not_read(doubling, files, leads_to, message):
+    """The worker read a file elsewhere. A pipe blocked, and a device took all memory."""
+    twice, again = doubling.items
+    (files.root.parent / "secret.txt").write_text("secret")
+    files.path(twice).unlink()
+    if leads_to is None:
+        os.mkfifo(files.path(twice))
+    else:
+        files.path(twice).symlink_to(leads_to)
+    with pytest.raises(WorkspaceError, match=message):
+        files.code(twice)
+    assert files.others(again) == {}
+
+
+def test_a_link_within_the_folder_is_read(doubling, files):
+    twice, again = doubling.items
+    files.path(twice).unlink()
+    files.path(twice).symlink_to("again.py")
+    assert files.code(twice) == files.code(again)
 
 
 def test_reset_keeps_copies(doubling, files):

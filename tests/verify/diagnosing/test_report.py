@@ -212,6 +212,10 @@ def test_the_text_of_a_candidate_cannot_change_the_terminal():
     assert data["candidate"] == "\\x1b[31mname"
 
 
+def test_a_picture_of_zeros():
+    assert [line.text for line in rendering.picture("mask", [[0, 0.0]], "keys")][3] == f"0 {rendering.SHADES[0]} ·"
+
+
 def test_a_picture_is_drawn_with_its_scale():
     drawn = [line.text for line in rendering.picture("mask: difference", [[0.0, 0.5], [1.0, 0.25]], "features")]
     assert drawn[0] == "Mask: difference:"
