@@ -43,10 +43,13 @@ DROPOUT = "self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dt
 @pytest.mark.parametrize(
     ("dropout", "says"),
     [
-        ("lambda scores, training: scores / 0.8 if training else scores", "no score is dropped in training"),
         (
-            "lambda scores, training: scores * 1.25 * ops.cast(ops.arange(ops.shape(scores)[2]) % 4 > 0, 'float64')"
-            "[:, None] if training else scores",
+            "lambda scores, training: scores / (1 - self.dropout) if training else scores",
+            "no score is dropped in training",
+        ),
+        (
+            "lambda scores, training: scores / (1 - self.dropout) * ops.cast(ops.arange(ops.shape(scores)[2]) % 4 > 0,"
+            " 'float64')[:, None] if training else scores",
             "the same scores are dropped in all",
         ),
         (
@@ -54,9 +57,9 @@ DROPOUT = "self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dt
             "the same scores are dropped in all",
         ),
         (
-            "lambda scores, training: 0.625 * keras.layers.Dropout(0.5, dtype='float64')(scores, training=training)"
-            " if training else scores",
-            "of the scores are dropped in training, expected about 20%",
+            "lambda scores, training: 0.2 / (1 - self.dropout) * keras.layers.Dropout(0.8, dtype='float64')(scores,"
+            " training=training) if training else scores",
+            "of the scores are dropped in training, expected about",
         ),
     ],
 )

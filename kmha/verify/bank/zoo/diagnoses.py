@@ -15,7 +15,7 @@ import importlib
 import signal
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kmha.verify.bank.zoo import mutants, replay
@@ -39,6 +39,8 @@ def run(table: str, task: Mapping[str, Any], limit: float) -> Iterator[dict[str,
     """Run a task, and yield its results. Before each diagnosis, yield {"begins": its name}."""
     entry = entries(table)[task["entry"]]
     warnings.simplefilter("ignore")
+    with contextlib.suppress(*replay.ERRORS):  # a time limit would leave a package half imported
+        entry.load()
     if task["do"] == "list":
         yield {"ids": [mutant.id for mutant in mutants.mutants(entry)]}
     elif task["do"] == "right":
@@ -85,12 +87,18 @@ def _diagnosed_mutant(
         result = _diagnosed(lambda: stack.enter_context(mutant.made()), entry, seed, limit, answers)
     if not calls and answers and _same(answers, expected):
         return {"kept": False, "reason": replay.SAME}
-    ids, named = result["ids"], bool(result["ids"]) and set(result["ids"]) <= set(mutant.ids)
+    return {"kept": True, **judged(result, mutant.ids)}
+
+
+def judged(result: dict[str, Any], right_ids: Sequence[str]) -> dict[str, Any]:
+    """Return a mutant's result with what its outcome means: whether its mistake is named."""
+    ids = result["ids"]
+    named = bool(ids) and set(ids) <= {*right_ids}
     if result["outcome"] == ACCUSED:
-        result["outcome"] = UNKNOWN if not ids else NAMED if named else WRONG_ID
-    elif result["outcome"] == RIGHT and named:  # a harmless mistake, which a remark names
-        result["outcome"] = NAMED
-    return {"kept": True, **result}
+        return result | {"outcome": UNKNOWN if not ids else NAMED if named else WRONG_ID}
+    if result["outcome"] == RIGHT and named:  # a harmless mistake, which a remark names
+        return result | {"outcome": NAMED}
+    return result
 
 
 def _seen(entry: Entry, seed: int, limit: float) -> list[Any]:

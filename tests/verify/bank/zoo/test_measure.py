@@ -1,6 +1,7 @@
 """The measurement: what is counted, and that it resumes and survives crashes."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -58,6 +59,29 @@ def test_a_task_is_run_here():
     ]
     assert [each["outcome"] for each in found] == ["named", "named"]
     assert all({*each["ids"]} <= {*each["right_ids"]} for each in found)
+
+
+def test_the_limit_of_a_diagnosis_leaves_no_package_half_imported(tmp_path, monkeypatch):
+    source = (
+        "from kmha.verify.bank.zoo.entry import Entry\n"
+        "ENTRIES = [Entry('numpy', 'slow_to_import:attention', 'attention', 'numpy')]\n"
+    )
+    (tmp_path / "zoo_of_slow_imports.py").write_text(source)
+    (tmp_path / "slow_to_import.py").write_text(
+        "import time\ntime.sleep(0.5)\ndef attention(query, key, value): 1 / 0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    task = {"do": "right", "entry": 0, "seed": 0}
+    (found,) = [each for each in diagnoses.run("zoo_of_slow_imports:ENTRIES", task, 0.2) if "outcome" in each]
+    assert hasattr(sys.modules["slow_to_import"], "attention")
+    assert found["outcome"] in ("refused", "too slow")
+
+
+def test_a_harmless_mistake_that_a_remark_names_is_named():
+    result = {"outcome": "right", "ids": ["heads-size-first"]}
+    assert diagnoses.judged(result, ["heads-size-first"])["outcome"] == "named"
+    assert diagnoses.judged(result, ["scale-missing"])["outcome"] == "right"
+    assert diagnoses.judged({"outcome": "accused", "ids": ["heads-size-first"]}, ["mix-key"])["outcome"] == "wrong id"
 
 
 @pytest.mark.slow
