@@ -171,10 +171,17 @@ def random_names(found: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
-def without_neutral(found: Mapping[str, Any], roles: Mapping[str, str]) -> dict[str, str]:
-    """Return the roles without a temperature that is 1 by default: such code scales by itself."""
-    neutral = "temperature" in roles and getattr(found[roles["temperature"]], "default", None) == 1
-    return {role: name for role, name in roles.items() if not (neutral and role == "temperature")}
+def without_neutral(
+    found: Mapping[str, Any], roles: Mapping[str, str], said: Mapping[str, str]
+) -> tuple[dict[str, str], str]:
+    """Return the roles without a temperature that is 1 by default, and its name, since most such code scales by itself.
+
+    `said` are the names that the user gave for roles.
+    """
+    name = roles.get("temperature", "")
+    if not name or "temperature" in said or getattr(found[name], "default", None) != 1:
+        return {**roles}, ""
+    return {role: each for role, each in roles.items() if each != name}, name
 
 
 def check_known(where: str, found: Parameters, known: Any, given: Mapping[str, Any]) -> None:

@@ -59,6 +59,7 @@ class Candidate:
         call_parameters: Parameters of the call, keyed by name.
         roles: Names of the call's arguments, keyed by role.
         weights_error: Error from reading the weights, if any.
+        neutral_temperature: Name of a temperature that is 1 by default and was left out.
         convention: Calling convention that is being tried, or was found.
         neutral_masks: Whether a required mask that a trial does not have is passed as a mask that hides nothing. Some
             candidates cannot run with `None`.
@@ -79,6 +80,7 @@ class Candidate:
     call_parameters: Mapping[str, inspect.Parameter] = MappingProxyType({})
     roles: Mapping[str, str] = MappingProxyType({})
     weights_error: ValueError | None = None
+    neutral_temperature = ""
     convention = Convention()
     neutral_masks = False
     expected: tuple[str, ...] = ()

@@ -18,7 +18,8 @@ class CoreLayerCandidate(FunctionCandidate):
     def __init__(self, layer: LayerCandidate) -> None:
         self.layer = layer
         given = dict(layer.call_given)
-        super().__init__(_call_of(layer, self), layer.name, given, layer.said_meaning, layer.said)
+        said = {role: name for role, name in layer.said.items() if name in layer.call_parameters}
+        super().__init__(_call_of(layer, self), layer.name, given, layer.said_meaning, said)
         self.stated = None if isinstance(layer.thing, type) else stated_size(layer.thing)
         self.made_guesses, self.mask_flag = layer.made_guesses, layer.mask_flag
         if self.mask_flag:

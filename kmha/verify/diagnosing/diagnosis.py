@@ -43,6 +43,7 @@ from kmha.verify.diagnosing.other_readings import (
     cannot_do_without_memory,
     memory_is_ignored,
     memory_raises,
+    needs_temperature,
     optional_memory,
 )
 from kmha.verify.diagnosing.pairs import find_pairs
@@ -53,6 +54,8 @@ from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_in
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
 from kmha.verify.diagnosing.with_parameters import as_class
 from kmha.verify.mistakes import Mistake
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -193,8 +196,8 @@ def diagnose(
     """
     tell = progress or (lambda _: None)
 
-    def read(chain: str = "", further: Mapping[str, Any] = MappingProxyType({})) -> Candidate:
-        found = candidate_of(candidate, {**(arguments or {}), **further}, mask, roles or {}, chain)
+    def read(chain: str = "", further: Mapping[str, Any] = NOTHING, said: Mapping[str, str] = NOTHING) -> Candidate:
+        found = candidate_of(candidate, {**(arguments or {}), **further}, mask, {**(roles or {}), **said}, chain)
         always = ("always-causal",) if found.said_causal and found.chain == "encoder" else ()
         found.expected = checked((*expect, *always), found.chain)
         return found
@@ -274,6 +277,9 @@ def _diagnose(
         "candidate": candidate,
     }
     found = _judge(known, tell)
+    if name := needs_temperature(candidate, found.ids):
+        read = functools.partial(read, said={"temperature": name})
+        return _diagnose(read, float16, seed, source, tell, on_call, chain)
     if not found.right:
         doubts = sureness.advice(found)
         return dataclasses.replace(found, verdict=UNJUDGED, advice=doubts, line=None) if doubts else found

@@ -67,7 +67,9 @@ class FunctionCandidate(Candidate):
         self.call_parameters = _without_random_keys(parameters(function), given)
         check_given(f"{name}()", given, self.call_parameters)
         check_roles(f"{name}()", said, self.call_parameters)
-        roles = without_neutral(self.call_parameters, call_roles(self.call_parameters, said))
+        roles, self.neutral_temperature = without_neutral(
+            self.call_parameters, call_roles(self.call_parameters, said), said
+        )
         self.roles = {role: name for role, name in roles.items() if name not in given}
         weights = {name for name in self.call_parameters if naming.weight(name)[0] and name not in self.roles.values()}
         late = self._after_weights(weights)

@@ -101,7 +101,9 @@ class LayerCandidate(Candidate):
         self.roles = call_roles(self._named_inputs(), said)
         self.by_place = roles_by_place(self.call_parameters, self.roles, self.call_given)
         self.roles |= self.by_place
-        made = without_neutral(self.constructor_parameters, roles_of(self.constructor_parameters, said))
+        made, self.neutral_temperature = without_neutral(
+            self.constructor_parameters, roles_of(self.constructor_parameters, said), said
+        )
         self.constructor_roles = {role: n for role, n in made.items() if n not in self.given}
         self.fixed = {**config_objects.sizes_in(self.given), **given_sizes(name, self.given)}
         check_roles(name, said, self.constructor_parameters, self.call_parameters)

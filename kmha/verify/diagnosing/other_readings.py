@@ -56,3 +56,8 @@ def _is_not_asked_to_cross(candidate: LayerCandidate) -> bool:
         defaults = {name: each.default for name, each in candidate.constructor_parameters.items()}
         flags = {**defaults, **candidate.given}
     return any(value is False and re.search("cross|encdec", name.lower()) for name, value in flags.items())
+
+
+def needs_temperature(candidate: Candidate, ids: Sequence[str]) -> str:
+    """Return the name of a temperature that was left out, if without it the logits are not scaled, or ""."""
+    return getattr(candidate, "layer", candidate).neutral_temperature if "scale-missing" in ids else ""

@@ -21,6 +21,8 @@ _INPUTS = {"self": "input", "memory": "encoder's output", "heads": "number of he
 MISSING = {"causal-missing", "mask-missing"}
 MASKS = {"mask", "padding", "causal"}  # first words of the ids of mistakes in masks
 SUFFICIENT = 3  # number of calls without masks for a verdict if all calls with masks raise an error
+# Mistakes that raise an error with most sizes. Of others, a mask of another form would raise the same errors.
+RAISING = re.compile("mask-items-as-heads|decoder-masks-")
 IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
 
 
@@ -69,7 +71,8 @@ def _explains_errors(found: "Diagnosis") -> bool:
         return False
     masked = [bool(result.answer.error) for result in found.results if result.trial.masked]
     apart = all(masked) and _ran(found.results) == len(found.results) - len(masked) >= SUFFICIENT
-    return apart or matching.explains_errors(found.matches[0], found.results)
+    raises = bool(RAISING.match(found.mistakes[0].id))
+    return apart or (raises and matching.explains_errors(found.matches[0], found.results))
 
 
 def _first_error(found: "Diagnosis") -> str:
