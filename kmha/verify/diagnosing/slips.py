@@ -34,7 +34,10 @@ def meant_name(error: BaseException) -> str:
     """Return the attribute that a misspelt one was meant to be, or ""."""
     if not isinstance(error, AttributeError) or error.obj is None or not isinstance(error.name, str):
         return ""
-    names = [name for name in dir(error.obj) if name.startswith("_") == error.name.startswith("_")]
+    try:
+        names = [name for name in dir(error.obj) if name.startswith("_") == error.name.startswith("_")]
+    except Exception:  # the `__dir__` of an untrusted object may itself raise
+        return ""
     return next(iter(difflib.get_close_matches(error.name, names, 1, SIMILAR)), "")
 
 

@@ -29,8 +29,8 @@ IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
 def advice(found: "Diagnosis") -> tuple[str, ...]:
     """Return what would help to judge the candidate, or nothing if the verdict is sure enough."""
     ran = _ran(found.results)
-    is_slip = all(result.answer.is_slip for result in found.results if not result.trial.masked)
-    lines = [] if is_slip else list(_unknown_arguments(found))
+    slips = [result.answer.is_slip for result in found.results if not result.trial.masked]
+    lines = [] if slips and all(slips) else list(_unknown_arguments(found))
     if found.verdict == RAISES and not lines:
         return ()
     if ran < len(found.results) and _explains_errors(found):

@@ -1,0 +1,43 @@
+"""Errors of a candidate's own code, and what untrusted code makes of them."""
+
+import numpy as np
+import pytest
+
+from kmha.verify.diagnosing.slips import error_line, is_slip, line_of_error, meant_name
+
+
+class Hostile:
+    def __dir__(self):
+        raise RuntimeError
+
+    def __str__(self):
+        raise RuntimeError
+
+
+def error_of(function):
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - of any kind
+        function()
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("function", "meant", "is_own"),
+    [
+        (lambda: np.ones(2).tanspose(), "transpose", True),
+        (lambda: np.lin_alg, "linalg", True),
+        (lambda: np.ones(2).colour, "", False),
+        (lambda: None.to, "", False),
+        (lambda: Hostile().colour, "", True),  # of a class of this module
+        (lambda: undefined, "", True),  # noqa: F821
+        (lambda: np.ones(2) @ np.ones(3), "", False),
+    ],
+)
+def test_a_misspelt_name_is_a_slip(function, meant, is_own):
+    error = error_of(function)
+    assert (meant_name(error), is_slip(error, __name__)) == (meant, is_own)
+    assert error_line(error).endswith(f"Did you mean `{meant}`?") == bool(meant)
+    assert "lambda" in line_of_error(error, __name__).text
+
+
+def test_an_error_of_other_code_has_no_line():
+    assert line_of_error(error_of(lambda: np.ones(2) @ np.ones(3)), "another.module") is None
