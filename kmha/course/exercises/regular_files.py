@@ -5,6 +5,8 @@ import stat
 from pathlib import Path
 from typing import IO
 
+MAX_BYTES = 4 << 20  # maximum size of a file in a learner's folder
+
 
 def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
     """Open a regular file for reading. A pipe could block, and a device need not end.

@@ -10,11 +10,9 @@ from typing import Any
 
 from kmha import atomic_files
 from kmha.course.errors import CourseError
-from kmha.course.exercises.regular_files import open_regular
+from kmha.course.exercises.regular_files import MAX_BYTES, open_regular
 from kmha.sandbox.encoding import from_json
 from kmha.sandbox.results import visible
-
-MAX_BYTES = 4 << 20  # of the file
 
 
 class WorkspaceError(CourseError, ValueError):

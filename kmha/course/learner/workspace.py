@@ -20,10 +20,8 @@ from kmha import atomic_files
 from kmha.course.exercises import cells, handout, notebooks
 from kmha.course.exercises.content import Assignment, Item, around
 from kmha.course.exercises.handout import FILES, NOTEBOOKS, STATE
-from kmha.course.exercises.regular_files import open_regular
+from kmha.course.exercises.regular_files import MAX_BYTES, open_regular
 from kmha.course.learner.progress import Progress, WorkspaceError
-
-MAX_BYTES = 4 << 20  # maximum size of an answer's file
 
 
 @dataclasses.dataclass(frozen=True)

@@ -201,12 +201,12 @@ class BlockCandidate(LayerCandidate):
         layer = self._unbuilt(trial)
         plain = dataclasses.replace(trial, key_mask=None, query_mask=None, causal=False)
         same = dataclasses.replace(plain, key=plain.query, value=plain.query)
-        last = same if same.key.shape[-1] == trial.key.shape[-1] else trial
-        for each in (plain, trial):
+        ways = [plain, trial, same] if same.key.shape[-1] == trial.key.shape[-1] else [plain, trial]
+        for each in ways[:-1]:
             with contextlib.suppress(Exception, SystemExit):  # untrusted code may raise anything
                 self.adapter.build(layer, self._arguments(each), self.convention.dtype)
                 return layer
-        self.adapter.build(layer, self._arguments(last), self.convention.dtype)
+        self.adapter.build(layer, self._arguments(ways[-1]), self.convention.dtype)
         return layer
 
     def _sizes_of(self, layer: Any, drawn: BlockSizes) -> BlockSizes:

@@ -236,8 +236,9 @@ class Candidate:
 
     @property
     def module(self) -> str:
-        """The name of the module that defines the candidate, or ""."""
-        thing = getattr(self, "layer_class", None) or inspect.unwrap(getattr(self, "function", Candidate))
+        """The name of the module that defines the candidate, or the layer whose call it is, or ""."""
+        owner: Any = getattr(self, "layer", self)
+        thing = getattr(owner, "layer_class", None) or frameworks.function_of(getattr(owner, "function", None))
         return str(getattr(thing, "__module__", ""))
 
     def answer(self, trial: Trial) -> Answer:

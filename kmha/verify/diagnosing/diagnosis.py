@@ -321,7 +321,7 @@ def candidate_of(
     thing: Any,
     arguments: Mapping[str, Any],
     mask: str | None = None,
-    roles: Mapping[str, str] = MappingProxyType({}),
+    roles: Mapping[str, str] = NOTHING,
     chain: str = "",
 ) -> Candidate:
     """Wrap a layer or a function as a candidate. If its chain is unknown, its names and weights tell the chain.

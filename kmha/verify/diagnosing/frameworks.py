@@ -20,7 +20,7 @@ def likely_frameworks(thing: Any) -> tuple[str, ...]:
         root = str(getattr(parent, "__module__", "")).split(".")[0]
         if root in FRAMEWORKS:
             return (root,)
-    function = _function(thing)
+    function = function_of(thing)
     used = _imports(function, set())
     if used & set(FRAMEWORKS):
         return (_first(used),)
@@ -33,7 +33,7 @@ def _first(names: set[str]) -> str:
     return next((name for name in ("torch", "jax", "tensorflow", "keras") if name in names), "numpy")
 
 
-def _function(thing: Any) -> Any:
+def function_of(thing: Any) -> Any:
     """Return the function that contains the code of a partial function or a callable object."""
     while isinstance(thing, functools.partial):
         thing = thing.func

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from kmha.verify.diagnosing.verdicts import SourceLine
-from kmha.verify.wording import error_lines
+from kmha.verify.wording import ended, error_lines
 
 SIMILAR = 0.75  # smallest similarity of a name to the one that was meant
 
@@ -27,7 +27,7 @@ def error_line(error: BaseException) -> str:
     """
     text = f"{type(error).__name__}: {(error_lines(error) or [''])[0]}"
     meant = meant_name(error)
-    return f"{text.rstrip('.')}. Did you mean `{meant}`?" if meant else text
+    return f"{ended(text)} Did you mean `{meant}`?" if meant else text
 
 
 def meant_name(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from kmha.verify.probing.inputs import Inputs
 from kmha.verify.probing.reading import read
 from kmha.verify.probing.report import Probes, Property
 from kmha.verify.probing.sublayers import describe
-from kmha.verify.wording import error_text
+from kmha.verify.wording import ended, error_text
 
 
 def probe(
@@ -121,7 +121,7 @@ def _first_call(callee: Callee, given: Inputs) -> None:
         raise
     except Exception as error:
         raise ValueError(
-            f"{describe(callee.thing)} cannot be called with {_shapes(given)}: {error_text(error).rstrip('.')}. "
+            f"{describe(callee.thing)} cannot be called with {_shapes(given)}: {ended(error_text(error))} "
             "Give all inputs of its call, in order or by name, such as probe(layer, query, value, attention_mask=…)."
         ) from error
     if not any(x.ndim and x.shape[0] == given.batch for x in outputs.values()):

@@ -1,8 +1,12 @@
 """Errors of a candidate's own code, and what untrusted code makes of them."""
 
+import functools
+
+import keras
 import numpy as np
 import pytest
 
+from kmha.verify import diagnose
 from kmha.verify.diagnosing.slips import error_line, is_slip, line_of_error, meant_name
 
 
@@ -41,3 +45,27 @@ def test_a_misspelt_name_is_a_slip(function, meant, is_own):
 
 def test_an_error_of_other_code_has_no_line():
     assert line_of_error(error_of(lambda: np.ones(2) @ np.ones(3)), "another.module") is None
+
+
+class Core(keras.layers.Layer):
+    """Attention without weights, which kmha calls as a function."""
+
+    def call(self, query, key, value):
+        assert len(query.shape) == 4
+        return self.undefined
+
+
+def attention(query, key, value, extra):
+    return undefined  # noqa: F821
+
+
+def weighted(x, w_q, w_k, w_v, w_o, num_heads):
+    return undefined  # noqa: F821
+
+
+@pytest.mark.parametrize("candidate", [Core, functools.partial(attention, extra=1), weighted])
+def test_the_line_is_the_candidates_own(candidate):
+    found = diagnose(candidate)
+    assert found.verdict == "raises"
+    assert found.line.path == __file__
+    assert "undefined" in found.line.text
