@@ -36,9 +36,11 @@ def made_up(answer, inputs):
         size = target.shape[1]
         first = np.ones((1, 1, source.shape[1])) if enc_padding_mask is None else np.asarray(enc_padding_mask)
         second = np.ones((1, 1, source.shape[1])) if dec_padding_mask is None else np.asarray(dec_padding_mask)
-        third = np.ones((1, size, size)) if look_ahead_mask is None else np.asarray(look_ahead_mask)
+        third = np.broadcast_to(1 if look_ahead_mask is None else np.asarray(look_ahead_mask), (1, size, size))
         source_sum = ((first + 2 * second) * (source + 1)[:, None]).sum(axis=-1)  # (B, 1)
-        target_sum = (third * ((target + 1) * (1 + np.arange(size)))[:, None]).sum(axis=-1)  # (B, T)
+        target_sum = (target + 1) * (1 + np.arange(size))  # (B, T)
+        for _ in range(2):  # like two layers, so what earlier positions see matters too
+            target_sum = (third * target_sum[:, None]).sum(axis=-1)
         logits = table[(source_sum + target_sum + (11 if training else 0)).astype(int) % len(table)]  # (B, T, V)
         logits = logits - 3.0 * (np.arange(7) == inputs["end"]) * (size < 3)  # the end token comes late
         powers = np.exp(logits)
@@ -239,6 +241,11 @@ EXERCISE = Exercise(
             "You pass no look-ahead mask to the decoder, so earlier positions see later ones, unlike in training.",
             {LOOK_AHEAD: "look_ahead_mask=None,"},
             "LiamMaclean216/Pytorch-Transfomer#1",
+        ),
+        Wrong(
+            "look-ahead-of-one-token",
+            "You make the look-ahead mask for one token in every round. Make it for all tokens written so far.",
+            {LOOK_AHEAD: "look_ahead_mask=create_look_ahead_mask(1),"},
         ),
         Wrong(
             "mask-of-target",
