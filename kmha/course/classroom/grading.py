@@ -164,7 +164,8 @@ def _read(
     try:
         return submissions.read(id, paths, assignments, others), False
     except Exception as error:  # a bug in the grader must not cost the other students their grades
-        return Submission(id, {}, (f"The grader failed to read it: {type(error).__name__}: {error}"[:500],)), True
+        reason = submissions.clean(f"The grader failed to read it: {type(error).__name__}: {error}")
+        return Submission(id, {}, (reason[:500],)), True
 
 
 def _grade(id: str, paths: Sequence[Path], result: Path, run: GradingRun, pool: Pool) -> GradedSubmission:
@@ -186,7 +187,8 @@ def _grade_exercise(item: Item, submission: Submission, run: GradingRun, pool: P
     except (BrokenExerciseError, SandboxError, StoppedError):
         raise
     except Exception as error:  # a bug in the grader must not cost the other students their grades
-        found = refused(item.id, item.spec, f"the grader failed: {type(error).__name__}: {error}"[:500])
+        reason = submissions.clean(f"the grader failed: {type(error).__name__}: {error}")
+        found = refused(item.id, item.spec, reason[:500])
         return _record(item, found, "") | {"code": code, "failed": True}
 
 

@@ -147,7 +147,7 @@ def test_failure_after_judging_affects_one_student(tmp_path, doubling, monkeypat
     def fails(*args):
         calls.append(args)
         if len(calls) == 1:
-            raise ZeroDivisionError("ours")
+            raise ZeroDivisionError("ours \udcff")
         return works(*args)
 
     monkeypatch.setattr(getattr(grading, module), name, fails)
@@ -174,17 +174,30 @@ def test_grader_failure_affects_one_student(tmp_path, doubling, monkeypatch):
 
     def fails(item, code, *rest, **more):
         if "KeyError" in code:
-            raise ZeroDivisionError("ours")
+            raise ZeroDivisionError("ours \udcff")
         return judge(item, code, *rest, **more)
 
     monkeypatch.setattr(grading, "judge", fails)
     handed = _hand_in(tmp_path / "in", ANSWERS)
     found = grade(handed, _run(tmp_path, doubling))
     assert [id for id, record in found.items() if record["failed"]] == ["raises"]
-    assert found["raises"]["exercises"]["a1.twice"]["error"]["says"] == "the grader failed: ZeroDivisionError: ours"
+    assert (
+        found["raises"]["exercises"]["a1.twice"]["error"]["says"]
+        == r"the grader failed: ZeroDivisionError: ours \udcff"
+    )
     assert found["right"]["exercises"]["a1.twice"]["passed"]
     monkeypatch.setattr(grading, "judge", judge)
     assert not grade(handed, _run(tmp_path, doubling))["raises"]["failed"]
+
+
+def test_failure_to_read_a_submission_is_noted(tmp_path, doubling, monkeypatch):
+    def fails(*_):
+        raise ZeroDivisionError("\udcff\x1b")
+
+    monkeypatch.setattr(grading.submissions, "read", fails)
+    found = grade(_hand_in(tmp_path / "in", {"anna": ANSWERS["right"]}), _run(tmp_path, doubling))
+    note = "The grader failed to read it: ZeroDivisionError: \\udcff\N{REPLACEMENT CHARACTER}"
+    assert (found["anna"]["failed"], found["anna"]["notes"]) == (True, [note])
 
 
 @pytest.mark.parametrize(
