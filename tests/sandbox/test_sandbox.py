@@ -402,6 +402,8 @@ def test_a_function_that_loads_the_code_itself(tmp_path, monkeypatch):
         assert "signal 9" in sandbox.call("trusted:die", given, **options).error["says"]
         with pytest.raises(TimeoutError):
             sandbox.call("trusted:wait", given, tick=_stop_after(5), **options)
+        with pytest.raises(TimeoutError):  # it never has to be waited for
+            sandbox.call("trusted:talk", given, tick=_stop_after(5), serve=lambda *_: None, **options)
         assert sandbox.call("trusted:work", given, serve=lambda *_: None, **options).value["number"] == 4
 
 
@@ -425,6 +427,11 @@ def die(given):
 
 def wait(given):
     time.sleep(60)
+
+def talk(given):
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        remote("stage")("")
 """
 
 
