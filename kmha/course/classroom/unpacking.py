@@ -88,7 +88,8 @@ def entries(path: Path, note: Callable[[str], None], archives: "Archives", name:
         if archives.files > MAX_FILES:
             note(f"There are more than {MAX_FILES:,} files. The rest is left out.")
             return
-        yield from _of_file(file, within, note, archives)
+        # Of equal paths in an archive, the last counts, as when it is unpacked.
+        yield from {entry.path: entry for entry in _of_file(file, within, note, archives)}.values()
 
 
 class Archives:
@@ -295,7 +296,7 @@ def _count_members(path: Path) -> int:
 
 def _of_zip(file: Path, note: Callable[[str], None], archives: Archives) -> Iterator[Entry]:
     room = file.stat().st_size  # of the members, unless they overlap, which makes an archive of 2 MB take hours
-    for info in sorted(archives.members_of(file), key=lambda info: info.filename):
+    for info in sorted(archives.members_of(file), key=lambda info: str(_path(info.filename))):
         if not info.filename:  # zipfile itself fails on a member without a name
             note("A file in an archive is left out: it has no name.")
             continue

@@ -41,6 +41,22 @@ def test_archive_alone_and_in_a_folder(tmp_path):
     assert _read(tmp_path) == ({"a1_x/one.py": b"1"}, [])
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_last_of_equal_paths_in_an_archive_counts(tmp_path):
+    """What was added later, with `tar r`, did not count."""
+    versions = [("a1/one.py", "old"), ("a1/two.py", "two"), ("a1\\one.py", "older"), ("./a1/one.py", "new")]
+    _zip(tmp_path / "a.zip", *versions)
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name, text in versions:
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    for name in ("a.zip", "a.tar"):
+        assert _read(tmp_path / name) == ({"a1/one.py": b"new", "a1/two.py": b"two"}, [])
+        with Archives() as opened:
+            assert len([*entries(tmp_path / name, print, opened)]) == 2
+
+
 def test_single_file(tmp_path):
     (tmp_path / "a1.ipynb").write_text("{}")
     assert _read(tmp_path / "a1.ipynb") == ({"a1.ipynb": b"{}"}, [])
