@@ -176,6 +176,7 @@ def _work(task: Mapping[str, Any], folder: Path, reader: int, writer: int, paren
         os.chdir(task.get("folder", folder))
         os.environ.clear()
         os.environ.update(HOME=str(folder), TMPDIR=str(folder), LANG="C.UTF-8", TF_CPP_MIN_LOG_LEVEL="3")
+        os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"  # `system_calls` refuses it
         os.environ.update(task.get("environment", {}))
         tempfile.tempdir = str(folder)
         hidden = absent.remove(task.get("absent", ()))

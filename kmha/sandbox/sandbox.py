@@ -118,7 +118,7 @@ class Sandbox:
         self.close()
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"}
-        environment |= {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0"}
+        environment |= {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0", "HDF5_USE_FILE_LOCKING": "FALSE"}
         # NumPy would wait for threads that a task may not start, and a task has one processor anyway.
         environment |= {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self._ready = False
