@@ -169,6 +169,14 @@ def test_answers_do_not_share_a_processor(tmp_path, doubling, monkeypatch):
     assert numbers == [min(len(ANSWERS), len(limits.processors()))]
 
 
+def test_a_long_answer_is_kept_in_part(tmp_path, doubling):
+    """One file with all exercises and a long comment made a page of 100 MB."""
+    code = f"{ANSWERS['right']}# {'x' * 50_000}\n"
+    record = grade(_hand_in(tmp_path / "in", {"anna": code}), _run(tmp_path, doubling))["anna"]["exercises"]["a1.twice"]
+    assert record["passed"]
+    assert record["code"] == f"{code[:20_000]}\n… and {len(code) - 20_000:,} more characters, which are not shown.\n"
+
+
 def test_grader_failure_affects_one_student(tmp_path, doubling, monkeypatch):
     judge = grading.judge
 
