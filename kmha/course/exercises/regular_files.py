@@ -24,3 +24,16 @@ def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
         os.close(descriptor)
         raise OSError(0, "it is not a regular file")
     return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: Path, most: int = MAX_BYTES) -> bytes:
+    """Read a regular file, or one that a link leads to.
+
+    Raises:
+        OSError: The file cannot be read, is not a regular file, or has more than `most` bytes.
+    """
+    with open_regular(path, follow=True) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(0, f"it has more than {most >> 20} MiB")
+    return data
