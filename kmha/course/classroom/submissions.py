@@ -408,8 +408,12 @@ class _Reader:
                 self.skipped += 1
                 return
             found = notebooks.answers(notebook, assignment)
+            unread = notebooks.unread(notebook)
         except (ValueError, RecursionError) as error:
             raise LeftOutError(str(error)) from None
+        for item in assignment.items:
+            if item.name in unread and not found.get(item.name):
+                self.note(f"{entry.name}: {item.id} is in {unread[item.name]}, which is not read.")
         for name, code in found.items():
             id = f"{assignment.id}.{name}"
             before = self.from_notebooks.get(id)

@@ -173,6 +173,24 @@ def test_notebook_without_metadata_is_found_by_name(tmp_path, doubling):
     assert found.notes[0] == "mine.ipynb is left out: neither its metadata nor its name says which assignment it is."
 
 
+@pytest.mark.parametrize(
+    ("kind", "source", "where"),
+    [
+        ("code", f"%%python\n{ANSWER}", "a cell that begins with %%python"),
+        ("code", f"\n%%writefile notes.txt\n{ANSWER}", "a cell that begins with %%writefile"),
+        ("raw", ANSWER, "a raw cell"),
+    ],
+)
+def test_answer_in_a_cell_that_is_not_read_is_noted(tmp_path, doubling, kind, source, where):
+    """The notes only said that no answer was found."""
+    cell = {"cell_type": kind, "source": source, "metadata": {}, "outputs": []}
+    submission = read("anna", _folder(tmp_path, {"a1.ipynb": json.dumps({"cells": [cell]})}), [doubling])
+    assert submission.notes[0] == f"a1.ipynb: a1.twice is in {where}, which is not read."
+    read_too = {**cell, "cell_type": "code", "source": ANSWER}
+    notebook = json.dumps({"cells": [cell, read_too]})
+    assert read("anna", _folder(tmp_path, {"a1.ipynb": notebook}), [doubling]).notes == ()
+
+
 def test_single_notebook_and_an_archive(tmp_path, doubling):
     _folder(tmp_path, {"anna.ipynb": _notebook(doubling)})
     with zipfile.ZipFile(tmp_path / "bob.zip", "w") as archive:
