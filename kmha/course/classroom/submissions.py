@@ -368,6 +368,8 @@ class _Reader:
                 ranks = [candidate.rank for candidate, _, _ in candidates]
                 candidates.pop(ranks.index(max(ranks)) if any(ranks) else -1)
                 self.note(f"More than {MAX_CANDIDATES} files may be the answer to {each.item.id}. Some are left out.")
+        if found and "\0" in code:
+            self.note(f"{entry.name} is not text in UTF-8, so Python cannot read it. Ask for it in that encoding.")
         if not found and self._find(entry, code, self.others):
             self.skipped += 1
         elif not found and len(self.notes) <= MAX_NOTES:

@@ -617,6 +617,14 @@ def test_files_in_utf_16(tmp_path, doubling):
     }
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-32"])
+def test_files_that_are_not_utf_8_are_noted(tmp_path, doubling, encoding):
+    submission = read("ann", _folder(tmp_path, {"twice.py": ANSWER.encode(encoding)}), [doubling])
+    assert submission.notes == (
+        "twice.py is not text in UTF-8, so Python cannot read it. Ask for it in that encoding.",
+    )
+
+
 @pytest.mark.timeout(60)
 def test_no_code_is_parsed_without_a_limit(tmp_path, doubling):
     """Some texts of 128 KB take Python half a minute."""
