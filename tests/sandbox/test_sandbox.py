@@ -500,3 +500,12 @@ def test_the_number_of_a_process_tells_nothing_of_earlier_ones(sandbox):
     code = "import os\ndef number():\n    return os.getpid()\n"
     numbers = [sandbox.run("number", code, [Call({})]).results[0].value for _ in range(12)]
     assert len({*np.diff(numbers)}) > 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_number_of_a_file_in_proc_tells_little_of_earlier_ones():
+    """An answer looked up files in /proc until the next process had the number that it wanted to tell it."""
+    code = "import os\ndef number():\n    return os.lstat('/proc/self/fd/0').st_ino\n"
+    with Sandbox(processor=0) as one:
+        numbers = [one.run("number", code, [Call({})], threads=False).results[0].value for _ in range(12)]
+    assert np.ptp(np.diff(numbers)) > 1000
