@@ -84,7 +84,7 @@ def unread(notebook: Mapping[str, Any]) -> dict[str, str]:
     Raises:
         ValueError: The notebook is invalid.
     """
-    found = {}
+    found: dict[str, str] = {}
     for kind, _, source in _cells(notebook):
         first = source.lstrip().partition("\n")[0]
         in_magic = kind == "code" and first.startswith("%%") and not _without_magics(source)
