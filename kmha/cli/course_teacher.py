@@ -303,19 +303,26 @@ def _write_grades(
     out: Path, graded: Mapping[str, GradedSubmission], run: GradingRun, ignored: Mapping[str, str]
 ) -> None:
     """Write all files, and delete the files of students who are gone."""
-    names, assignments, seed = grading.file_names(graded), run.assignments, run.seed
-    texts = pages.pages(graded, assignments, names, seed, ignored)
-    texts["grades.csv"] = grades.as_csv(grades.student_points(graded, assignments), assignments)
-    texts["grades.json"] = json.dumps(grades.as_json(graded, assignments, seed, ignored), indent=2) + "\n"
-    for id, submission in graded.items():
-        texts[f"{GRADESCOPE}/{names[id]}.json"] = json.dumps(grades.gradescope(submission), indent=2) + "\n"
-    for name in (STUDENTS, GRADESCOPE):
-        (out / name).mkdir(exist_ok=True)
-        for path in (out / name).iterdir():
-            if f"{name}/{path.name}" not in texts and path.suffix in (".html", ".json"):
+    names = grading.file_names(graded)
+    for folder in (STUDENTS, GRADESCOPE):
+        (out / folder).mkdir(exist_ok=True)
+        for path in (out / folder).iterdir():
+            if path.stem not in names.values() and path.suffix in (".html", ".json"):
                 path.unlink()
-    for name, text in texts.items():
+    for name, text in _texts(graded, names, run, ignored):
         atomic_files.write_text(out / name, text)
+
+
+def _texts(
+    graded: Mapping[str, GradedSubmission], names: Mapping[str, str], run: GradingRun, ignored: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each file, one at a time: all pages of a class can be large."""
+    assignments, seed = run.assignments, run.seed
+    yield from pages.pages(graded, assignments, names, seed, ignored)
+    yield "grades.csv", grades.as_csv(grades.student_points(graded, assignments), assignments)
+    yield "grades.json", json.dumps(grades.as_json(graded, assignments, seed, ignored), indent=2) + "\n"
+    for id, submission in graded.items():
+        yield f"{GRADESCOPE}/{names[id]}.json", json.dumps(grades.gradescope(submission), indent=2) + "\n"
 
 
 def _show_grades(graded: Mapping[str, GradedSubmission], assignments: Sequence[Assignment]) -> None:

@@ -32,7 +32,7 @@ OVERHEAD = 1 << 12  # maximum number of bytes that the supervisor's message adds
 POLL = 0.1  # seconds between checks of the scratch folder
 THREAD_POLL = 0.02  # seconds between checks of the number of threads, which a process can raise by 30,000 in a second
 STOPPING = 5.0  # seconds in which a worker must stand still. Threads that wait for the disk take that long
-SKIPPED = 64  # maximum amount of process numbers that are used up before a worker starts
+SKIPPED, SKIPPED_PIPES = 64, 4096  # maximum amounts of numbers that are used up before a worker starts
 RESEND = 0.02  # seconds between repeated signals
 MODULES = {"numpy": "numpy.random", "keras": "keras", "tensorflow": "tensorflow", "matplotlib": "matplotlib.pyplot"}
 
@@ -150,11 +150,17 @@ def run(task: Mapping[str, Any], source: BinaryIO, serve: Serve) -> dict[str, An
 
 
 def _skip_numbers() -> None:
-    """Use up a random amount of process numbers, so that a worker's number tells nothing about earlier workers."""
+    """Use up a random amount of the system's numbers, so that a worker's tell nothing about earlier workers.
+
+    They are the numbers of processes, and those of pipes, which Linux takes from the same counter as what is in /proc.
+    """
     for _ in range(secrets.randbelow(SKIPPED)):
         thread = threading.Thread(target=bool)
         thread.start()
         thread.join()
+    for _ in range(secrets.randbelow(SKIPPED_PIPES)):
+        for end in os.pipe():
+            os.close(end)
 
 
 def _kill(process: int) -> int:
@@ -176,6 +182,7 @@ def _work(task: Mapping[str, Any], folder: Path, reader: int, writer: int, paren
         os.chdir(task.get("folder", folder))
         os.environ.clear()
         os.environ.update(HOME=str(folder), TMPDIR=str(folder), LANG="C.UTF-8", TF_CPP_MIN_LOG_LEVEL="3")
+        os.environ["HDF5_USE_FILE_LOCKING"] = "FALSE"  # `system_calls` refuses it
         os.environ.update(task.get("environment", {}))
         tempfile.tempdir = str(folder)
         hidden = absent.remove(task.get("absent", ()))

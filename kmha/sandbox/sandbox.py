@@ -118,7 +118,7 @@ class Sandbox:
         self.close()
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"}
-        environment |= {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0"}
+        environment |= {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0", "HDF5_USE_FILE_LOCKING": "FALSE"}
         # NumPy would wait for threads that a task may not start, and a task has one processor anyway.
         environment |= {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self._ready = False
@@ -214,8 +214,8 @@ class Sandbox:
             folder: Current folder of the worker.
             environment: Environment variables of the worker.
             serve: Function that computes requests outside the sandbox, as in `run`.
-            tick: Function that is called several times a second. If it raises an error, the sandbox ends, and `call`
-                raises the error.
+            tick: Function that is called several times a second, and for each message. If it raises an error, the
+                sandbox ends, and `call` raises the error.
 
         Raises:
             SandboxError: The fork server does not start.
@@ -265,11 +265,13 @@ class Sandbox:
 
 
 def _read(source: BinaryIO, tick: Callable[[], None], patience: float) -> bytes | None:
-    """Read a message, and call `tick` while waiting for it. Return `None` if none comes within `patience` seconds.
+    """Read a message, and call `tick` before and while waiting. Return `None` if none comes within `patience` seconds.
 
-    The supervisor sends nothing before the reply to its last message, so no message waits in the stream's buffer.
+    `tick` is called for each message, because a worker that sends one after the other leaves nothing to wait for. The
+    supervisor sends nothing before the reply to its last message, so no message waits in the stream's buffer.
     """
     deadline = time.monotonic() + patience
+    tick()
     while not select.select([source], [], [], TICK)[0]:
         tick()
         if time.monotonic() > deadline:

@@ -16,12 +16,12 @@ PR_SET_PDEATHSIG = 1
 _ALLOWED = (
     # Files. Landlock decides which. A file that is opened already is not affected. Missing are the calls that tell, or
     # change, what the kernel keeps of a file in memory (`fadvise64`, `readahead`, `mincore`, and the flags of
-    # `preadv2`): through this, one task could tell another.
+    # `preadv2`), and locks (`flock`): through these, one process could tell another.
     *("read", "readv", "pread64", "preadv", "write", "writev", "pwrite64", "pwritev", "lseek"),
     *("close", "creat", "stat", "fstat", "lstat", "newfstatat", "statx", "statfs", "fstatfs"),
     *("access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "chdir"),
     *("fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "symlink"),
-    *("symlinkat", "link", "linkat", "ftruncate", "fsync", "fdatasync", "flock", "umask"),
+    *("symlinkat", "link", "linkat", "ftruncate", "fsync", "fdatasync", "umask"),
     *("copy_file_range", "dup", "dup2", "dup3", "poll", "ppoll", "select", "pselect6", "epoll_create"),
     *("epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2"),
     # Memory and threads.

@@ -91,6 +91,14 @@ def test_text_is_refused_before_it_becomes_an_array(monkeypatch):
         spec.serve(token, ["x" * 2_000, *["a"] * 2_000], np.ones(3), [[["a"]]])
 
 
+def test_complex_numbers_are_refused():
+    """NumPy printed a warning about them on the teacher's terminal."""
+    spec = _item().spec
+    (token, *_) = spec.checks[0].draw(np.random.default_rng(3))["token"]
+    with pytest.raises(ValueError, match="Received complex numbers"):
+        spec.serve(token, *[np.ones((1, 1, 2, 2), complex)] * 3)
+
+
 @pytest.mark.parametrize(
     ("query", "key", "value"),
     [

@@ -161,7 +161,7 @@ def test_none_disturbs_the_grade_of_another(graded, tmp_path, doubling):
 
 def test_none_writes_into_the_pages(graded, doubling):
     records = graded[0]
-    found = pages.pages(records, [doubling], grading.file_names(records), 13, {})
+    found = dict(pages.pages(records, [doubling], grading.file_names(records), 13, {}))
     for text in found.values():
         assert "<script" not in text
         assert "49" not in text or "{{ 7 * 7 }}" not in text

@@ -94,6 +94,8 @@ def _check_sizes(query, key, value, mask):
             raise ValueError(
                 f"expected at most {MOST:,} elements. Received {number:,} for {name}: choose smaller sizes."
             )
+    if any(map(np.iscomplexobj, arrays.values())):  # NumPy would print a warning outside the sandbox
+        raise ValueError("expected arrays of real numbers. Received complex numbers.")
     shapes = [np.shape(array) for array in (query, key, value)]
     # Without this, an array of no elements could have axes of any length.
     if any(len(shape) != 4 for shape in shapes) or not all(sizes.values()):

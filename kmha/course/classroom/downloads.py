@@ -60,10 +60,15 @@ class _Reading(NamedTuple):
         student = self.student if self.number == self.student else f"{self.student}_{self.number}"
         return Owner(student, self.file, self.late)
 
-    @property
-    def stem(self) -> str:
-        """The file's name, which is the same for its copies."""
-        return _COPY.sub("", Path(self.file).stem)
+
+def stem(file: str) -> str:
+    """Return the name of a file without its suffix, which is the same for its copies."""
+    return _COPY.sub("", Path(file).stem)
+
+
+def is_ambiguous(name: str) -> bool:
+    """Return whether a name may look like one of a bulk download by chance, unlike those of Moodle."""
+    return not _MOODLE.fullmatch(name) and not _ANONYMOUS.fullmatch(name)
 
 
 def possible_owners(name: str) -> list[Owner]:
@@ -135,11 +140,11 @@ def _contradictions(others: Sequence[_Reading]) -> Callable[[_Reading], int]:
     numbers = Counter(reading.number for reading in others)
     students = Counter((reading.number, reading.student) for reading in others)
     uploads = Counter(reading.upload for reading in others)
-    files = Counter((reading.upload, reading.number, reading.stem) for reading in others)
+    files = Counter((reading.upload, reading.number, stem(reading.file)) for reading in others)
 
     def count(reading: _Reading) -> int:
         other_students = numbers[reading.number] - students[reading.number, reading.student]
-        other_files = uploads[reading.upload] - files[reading.upload, reading.number, reading.stem]
+        other_files = uploads[reading.upload] - files[reading.upload, reading.number, stem(reading.file)]
         return other_students + (other_files if reading.upload else 0)
 
     return count
@@ -147,9 +152,8 @@ def _contradictions(others: Sequence[_Reading]) -> Callable[[_Reading], int]:
 
 def _of_one_student(group: Mapping[Path, _Reading]) -> bool:
     """Return whether names with one number can be Canvas': of one student, with files, and one for each upload."""
-    uploads = {
-        (reading.upload, reading.stem) for path, reading in group.items() if reading.upload and not os.path.isdir(path)
-    }
+    files = [reading for path, reading in group.items() if reading.upload and not os.path.isdir(path)]
+    uploads = {(reading.upload, stem(reading.file)) for reading in files}
     one_each = len(uploads) == len({upload for upload, _ in uploads})
     one_student = len({reading.student for reading in group.values()}) == 1
     return one_student and one_each and not all(os.path.isdir(path) for path in group)

@@ -36,7 +36,7 @@ STATES = NOT_BEGUN, DOES_NOT_RUN, WRONG, RIGHT = "not begun", "does not run", "w
 MISSING, UNWRITTEN = "it was not handed in.", "it is still the starter."
 UNREAD = "nothing that was handed in could be read. The notes say why."
 STUB_ERROR = "NotImplementedError: write this part"  # an answer with a part that is still the stub
-CASE_LENGTH = 3_000  # characters kept of a smallest case
+CASE_LENGTH, CODE_LENGTH = 3_000, 20_000  # characters kept of a smallest case, and of an answer
 GradedSubmission = dict[str, Any]
 
 
@@ -164,7 +164,8 @@ def _read(
     try:
         return submissions.read(id, paths, assignments, others), False
     except Exception as error:  # a bug in the grader must not cost the other students their grades
-        return Submission(id, {}, (f"The grader failed to read it: {type(error).__name__}: {error}"[:500],)), True
+        reason = submissions.clean(f"The grader failed to read it: {type(error).__name__}: {error}")
+        return Submission(id, {}, (reason[:500],)), True
 
 
 def _grade(id: str, paths: Sequence[Path], result: Path, run: GradingRun, pool: Pool) -> GradedSubmission:
@@ -186,8 +187,9 @@ def _grade_exercise(item: Item, submission: Submission, run: GradingRun, pool: P
     except (BrokenExerciseError, SandboxError, StoppedError):
         raise
     except Exception as error:  # a bug in the grader must not cost the other students their grades
-        found = refused(item.id, item.spec, f"the grader failed: {type(error).__name__}: {error}"[:500])
-        return _record(item, found, "") | {"code": code, "failed": True}
+        reason = submissions.clean(f"the grader failed: {type(error).__name__}: {error}")
+        found = refused(item.id, item.spec, reason[:500])
+        return _record(item, found, "") | {"code": _shown(code), "failed": True}
 
 
 def _record(item: Item, found: Grade, code: str) -> dict[str, Any]:
@@ -198,12 +200,18 @@ def _record(item: Item, found: Grade, code: str) -> dict[str, Any]:
     return exercise | {
         "title": item.spec.title,
         "difficulty": item.spec.difficulty,
-        "code": code,
+        "code": _shown(code),
         "state": _state(found),
         "failed": False,
         "fingerprint": alike,
         "like_solution": bool(alike) and alike == likeness.of_solution(item),
     }
+
+
+def _shown(code: str) -> str:
+    """Return the start of an answer that is too long for a page. One file can be the answer to all exercises."""
+    rest = len(code) - CODE_LENGTH
+    return code if rest <= 0 else f"{code[:CODE_LENGTH]}\n… and {rest:,} more characters, which are not shown.\n"
 
 
 def _state(found: Grade) -> str:

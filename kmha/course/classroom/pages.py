@@ -5,7 +5,7 @@ Names, code and the output of code are untrusted. All of them are escaped, and a
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -25,8 +25,8 @@ def pages(
     names: Mapping[str, str],
     seed: int,
     ignored: Mapping[str, str],
-) -> dict[str, str]:
-    """Return all pages, keyed by path: `index.html` and `students/NAME.html`.
+) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each page: `index.html`, and `students/NAME.html` for each student.
 
     Args:
         graded: Graded submissions, keyed by student (`kmha.course.classroom.grading.grade`).
@@ -53,11 +53,10 @@ def pages(
         "ignored": ignored,
         "states": grading.STATES,
     }
-    found = {"index.html": index.render(**about, **shared)}
+    yield "index.html", index.render(**about, **shared)
     for points, submission in zip(students, graded.values(), strict=True):
         exercises = list(submission["exercises"].values())
-        found[f"students/{names[points.id]}.html"] = page.render(student=points, exercises=exercises, **shared)
-    return found
+        yield f"students/{names[points.id]}.html", page.render(student=points, exercises=exercises, **shared)
 
 
 def _environment() -> Any:

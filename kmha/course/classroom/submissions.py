@@ -100,7 +100,7 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
     if folder != outer:  # its name is that of a submission if only one student handed in
         ignored[clean(f"{folder.name}/")] = "it is read as a download of a platform, and its students are graded"
     paths = sorted(folder.iterdir())
-    owners = downloads.owners(paths)
+    owners = _without_several(downloads.owners(paths), paths, assignments)
     for path in paths:
         if reason := _why_ignored(path, names, owners):
             ignored[_free(clean(path.name), path, ignored)] = reason
@@ -155,8 +155,11 @@ def read(
 
 
 def clean(text: str) -> str:
-    """Replace characters that a terminal would interpret, and lone surrogates. Many spaces could begin a new line."""
-    text = re.sub(" {2,}", " ", text.encode(errors="replace").decode())
+    """Replace characters that a terminal would interpret. Many spaces could begin a new line.
+
+    A byte that is not UTF-8 is written out as an escape, so that two names stay two.
+    """
+    text = re.sub(" {2,}", " ", text.encode(errors="backslashreplace").decode())
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
@@ -199,6 +202,50 @@ def _shared_owner(
     return found[1] if found else ""
 
 
+def _without_several(
+    owners: Mapping[str, downloads.Owner], paths: Sequence[Path], assignments: Sequence[Assignment]
+) -> dict[str, downloads.Owner]:
+    """Leave out the owners whose files answer the same exercise, because they are of several students.
+
+    Others name files like Canvas, with the course first: `ml_3_10234_anna.zip`. Copies of a file are of one student,
+    and so are a notebook and a file, and whatever Moodle says is.
+    """
+    of_owners = defaultdict[str, list[Path]](list)
+    for path in paths:
+        if path.name in owners and downloads.is_ambiguous(path.name):
+            of_owners[owners[path.name].student].append(path)
+    several = {
+        path.name
+        for student, together in of_owners.items()
+        if len(together) > 1 and _answer_the_same(student, together, owners, assignments)
+        for path in together
+    }
+    return {name: owner for name, owner in owners.items() if name not in several}
+
+
+def _answer_the_same(
+    student: str, paths: Sequence[Path], owners: Mapping[str, downloads.Owner], assignments: Sequence[Assignment]
+) -> bool:
+    """Return whether two archives, notebooks or code files, which are no copies, answer the same exercise.
+
+    Archives that hold no answers may hold anything.
+    """
+    answered = defaultdict[tuple[str, str], set[str]](set)
+    for path in paths:
+        suffix, file = path.suffix.lower(), owners[path.name].file
+        packed = os.path.isdir(path) or suffix in (*ARCHIVES, *UNREAD)
+        kind = "archive" if packed else "notebook" if suffix == NOTEBOOK else "file"
+        try:
+            ids = [*read(clean(student), path, assignments).answers]
+        except Exception:  # as in grading, where a note says so
+            ids = []
+        for id in ids or ["nothing"] * packed:
+            if any(file == other or downloads.stem(file) != downloads.stem(other) for other in answered[kind, id]):
+                return True
+            answered[kind, id].add(file)
+    return False
+
+
 def _apart(paths: Sequence[Path], assignments: Sequence[Assignment]) -> bool:
     """Return whether one of several archives or notebooks does not answer what its name seems to say: Group_A1.zip.
 
@@ -236,7 +283,7 @@ def _stem(path: Path) -> str:
 
 def _free(id: str, path: Path, taken: Container[str]) -> str:
     """Return an id that is not taken: anna and anna.zip are two submissions."""
-    suffix = "" if os.path.isdir(path) else path.suffix
+    suffix = "" if os.path.isdir(path) else clean(path.suffix)
     while id in taken:
         id += suffix if suffix and not id.endswith(suffix) else "+"
     return id
@@ -321,6 +368,8 @@ class _Reader:
                 ranks = [candidate.rank for candidate, _, _ in candidates]
                 candidates.pop(ranks.index(max(ranks)) if any(ranks) else -1)
                 self.note(f"More than {MAX_CANDIDATES} files may be the answer to {each.item.id}. Some are left out.")
+        if found and "\0" in code:
+            self.note(f"{entry.name} is not text in UTF-8, so Python cannot read it. Ask for it in that encoding.")
         if not found and self._find(entry, code, self.others):
             self.skipped += 1
         elif not found and len(self.notes) <= MAX_NOTES:
@@ -361,8 +410,12 @@ class _Reader:
                 self.skipped += 1
                 return
             found = notebooks.answers(notebook, assignment)
+            unread = notebooks.unread(notebook)
         except (ValueError, RecursionError) as error:
             raise LeftOutError(str(error)) from None
+        for item in assignment.items:
+            if item.name in unread and not found.get(item.name):
+                self.note(f"{entry.name}: {item.id} is in {unread[item.name]}, which is not read.")
         for name, code in found.items():
             id = f"{assignment.id}.{name}"
             before = self.from_notebooks.get(id)

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn, Self
 
-from kmha.course.exercises.regular_files import open_regular
+from kmha.course.exercises.regular_files import open_below
 
 # Limits of a submission.
 MAX_FILES = 5_000
@@ -74,7 +74,7 @@ def entries(path: Path, note: Callable[[str], None], archives: "Archives", name:
     """Yield the files in a folder and its archives, the files in an archive, or the file itself.
 
     Args:
-        path: Path of the folder, archive or file.
+        path: Path of the folder, archive or file. All paths of a submission are in the same folder.
         note: Function called with a sentence for each thing that is left out.
         archives: The archives of the submission, and what its files have used up of the limits.
         name: Name of a file in the submission, if it is not the name on disk.
@@ -82,13 +82,15 @@ def entries(path: Path, note: Callable[[str], None], archives: "Archives", name:
     if os.path.islink(path):
         note(f"{path.name} is left out: it is a link.")
         return
+    archives.base = path.parent
     found = _walk(path, PurePosixPath(), note) if os.path.isdir(path) else [(PurePosixPath(name or path.name), path)]
     for within, file in found:
         archives.files += 1
         if archives.files > MAX_FILES:
             note(f"There are more than {MAX_FILES:,} files. The rest is left out.")
             return
-        yield from _of_file(file, within, note, archives)
+        # Of equal paths in an archive, the last counts, as when it is unpacked.
+        yield from {entry.path: entry for entry in _of_file(file, within, note, archives)}.values()
 
 
 class Archives:
@@ -103,7 +105,9 @@ class Archives:
     def __init__(self, suffixes: Collection[str] = ()) -> None:
         self.suffixes = suffixes
         self.files, self.count, self.members, self.kept, self.unpacked, self.headers = 0, 0, 0, 0, 0, 0
+        self.base = Path()  # the class's folder. Below it, no link is followed, not even one that was put there since
         self.path: Path | None = None
+        self.file: IO[bytes] | None = None
         self.archive: zipfile.ZipFile | None = None
 
     def __enter__(self) -> Self:
@@ -115,7 +119,7 @@ class Archives:
     def members_of(self, path: Path) -> list[zipfile.ZipInfo]:
         """Open a new zip archive, count it and its members against the limits, and return the members."""
         self.count_archive(path)
-        self.count_members(0, least=_count_members(path))
+        self.count_members(0, least=_count_members(path, self))
         found = self.open(path).infolist()
         self.count_members(len(found))
         return found
@@ -148,13 +152,15 @@ class Archives:
     def open(self, path: Path) -> zipfile.ZipFile:
         if self.archive is None or self.path != path:
             self.close()
-            self.archive, self.path = zipfile.ZipFile(path), path
+            self.file = _open_regular(path, self)
+            self.archive, self.path = zipfile.ZipFile(self.file), path
         return self.archive
 
     def close(self) -> None:
-        if self.archive is not None:
-            self.archive.close()
-            self.archive = None
+        for each in (self.archive, self.file):
+            if each is not None:
+                each.close()
+        self.archive = self.file = None
 
 
 def _walk(folder: Path, within: PurePosixPath, note: Callable[[str], None]) -> Iterator[tuple[PurePosixPath, Path]]:
@@ -184,10 +190,10 @@ def _walk(folder: Path, within: PurePosixPath, note: Callable[[str], None]) -> I
 def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], archives: Archives) -> Iterator[Entry]:
     suffix = path.suffix.lower()
     if suffix not in (*ARCHIVES, *UNREAD):
-        yield Entry(within, partial(_read, path))
+        yield Entry(within, partial(_read, path, archives))
         return
     try:
-        with _open_regular(path) as file:
+        with _open_regular(path, archives) as file:
             start = file.read(8)
         kind = next((kind for mark, kind in _UNREAD_SIGNATURES.items() if start.startswith(mark)), UNREAD.get(suffix))
         if kind is not None:
@@ -208,7 +214,7 @@ def _of_tar(file: Path, start: bytes, note: Callable[[str], None], archives: Arc
     archives.count_archive(file)
     opener = next((opener for mark, opener in _OPENERS.items() if start.startswith(mark)), None)
     with (
-        _open_regular(file) as raw,
+        _open_regular(file, archives) as raw,
         opener(raw, "rb") if opener else raw as plain,
         _Tar.open(fileobj=_Limited(plain, archives), mode="r|") as archive,
     ):
@@ -280,12 +286,12 @@ class _Limited(io.RawIOBase):
         return data
 
 
-def _count_members(path: Path) -> int:
+def _count_members(path: Path, archives: Archives) -> int:
     """Return at least the number of members of a zip archive, before `zipfile` makes an object for each of them."""
     start, count = 0, 0
     with (
         contextlib.suppress(ValueError),  # mmap refuses an empty file
-        _open_regular(path) as file,
+        _open_regular(path, archives) as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
         while count <= MAX_MEMBERS and (found := data.find(b"PK\1\2", start)) >= 0:
@@ -295,7 +301,7 @@ def _count_members(path: Path) -> int:
 
 def _of_zip(file: Path, note: Callable[[str], None], archives: Archives) -> Iterator[Entry]:
     room = file.stat().st_size  # of the members, unless they overlap, which makes an archive of 2 MB take hours
-    for info in sorted(archives.members_of(file), key=lambda info: info.filename):
+    for info in sorted(archives.members_of(file), key=lambda info: str(_path(info.filename))):
         if not info.filename:  # zipfile itself fails on a member without a name
             note("A file in an archive is left out: it has no name.")
             continue
@@ -343,21 +349,21 @@ def _too_large(most: int) -> bytes:
     raise LeftOutError(f"in tar archives, a file may have {MAX_MEMBER >> 20} MiB, and all files {MAX_KEPT >> 20} MiB.")
 
 
-def _open_regular(path: Path) -> IO[bytes]:
+def _open_regular(path: Path, archives: Archives) -> IO[bytes]:
     """Open a regular file.
 
     Raises:
         LeftOutError: The file cannot be read, or is not a regular file.
     """
     try:
-        return open_regular(path)
+        return open_below(archives.base, path.relative_to(archives.base))
     except OSError as error:
         raise LeftOutError(f"{error.strerror}") from None
 
 
-def _read(path: Path, most: int) -> bytes:
+def _read(path: Path, archives: Archives, most: int) -> bytes:
     try:
-        with _open_regular(path) as file:
+        with _open_regular(path, archives) as file:
             return file.read(most)
     except OSError as error:
         raise LeftOutError(f"{error.strerror}") from None

@@ -25,7 +25,8 @@ from kmha.course.errors import CourseError
 from kmha.course.exercises import master, records
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
 from kmha.course.exercises.master import Master
-from kmha.sandbox.encoding import EncodingError, decode
+from kmha.course.exercises.regular_files import MAX_BYTES, read_regular
+from kmha.sandbox.encoding import LARGEST, EncodingError, decode
 from kmha.sandbox.results import visible
 
 RELEASED_FOLDER = ".checks"  # the folder in a released course that contains its assignments
@@ -123,10 +124,10 @@ class ReleasedItem(Item):
     def record(self) -> Mapping[str, Any]:
         path = self.folder / f"{self.name}{RELEASED_SUFFIX}"
         try:
-            record = _visible(decode(path.read_bytes()))
+            record = _visible(decode(_read(path, LARGEST)))
             versioned = isinstance(record, Mapping) and isinstance(record.get("version"), int)
             problem = None if versioned else "it has no version"
-        except (OSError, EncodingError) as error:
+        except EncodingError as error:
             problem = str(error)
         if problem is None and record["version"] != RELEASED_VERSION:
             raise UnknownExerciseError(f"{path} was made by another version of kmha. Run: pip install --upgrade kmha")
@@ -185,7 +186,7 @@ class Assignment:
     @property
     def text(self) -> str:
         """The introduction of the assignment, in Markdown."""
-        return (self.folder / "README.md").read_text(encoding="utf-8", errors="replace")
+        return _read(self.folder / "README.md").decode(errors="replace").replace("\r\n", "\n")
 
 
 def root() -> Path:
@@ -297,12 +298,21 @@ def _folders(folder: Path) -> list[Path]:
     return [path.parent for path in sorted(folder.glob(_ASSIGNMENTS)) if _FOLDER.fullmatch(path.parent.name)]
 
 
+def _read(path: Path, most: int = MAX_BYTES) -> bytes:
+    """Read a file of an assignment, which may be untrusted."""
+    try:
+        return read_regular(path, most)
+    except OSError as error:
+        raise UnknownExerciseError(f"{path} cannot be read: {error.strerror}. Download the course again.") from None
+
+
 def _assignment(folder: Path) -> Assignment:
     path = folder / "assignment.toml"
+    text = _read(path)
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = tomllib.loads(text.decode())
         title, names = settings.get("title"), settings.get("exercises")
-    except (OSError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UnknownExerciseError(
             f"{path} cannot be read: {visible(str(error))}. Download the course again."
         ) from None

@@ -19,6 +19,7 @@ SCHEMA = 3  # version of nbgrader's metadata
 CODE, STATEMENTS = 256 << 10, 5_000  # limits for all code cells: characters, and top-level statements
 CELL_MAGICS = 5  # maximum number of magics, one below the other, at the top of a cell
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+_DEFINED = re.compile(r"^(?:def|class) (\w+)", re.M)
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!?].*|\w+[ \t]*=[ \t]*[%!].*|[\w.]+\?{1,2})$", re.M)
 
 
@@ -74,6 +75,22 @@ def answers(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, st
             answer = own[name][0] if name in own else next(broken, None)
         if answer is not None:
             found[name] = answer
+    return found
+
+
+def unread(notebook: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cells that define something but are not read, keyed by what they define.
+
+    Raises:
+        ValueError: The notebook is invalid.
+    """
+    found: dict[str, str] = {}
+    for kind, _, source in _cells(notebook):
+        first = source.lstrip().partition("\n")[0]
+        in_magic = kind == "code" and first.startswith("%%") and not _without_magics(source)
+        if kind == "raw" or in_magic:
+            cell = f"a cell that begins with {first.split()[0]}" if in_magic else "a raw cell"
+            found |= dict.fromkeys(_DEFINED.findall(source), cell)
     return found
 
 
@@ -144,7 +161,9 @@ def _without_magics(source: str) -> str:
         if not first.startswith("%%"):
             # In a block, a statement must stay.
             return _MAGIC.sub(lambda found: f"{found[1]}pass" if found[1] else "", source)
-        if first.split()[0] not in ("%%time", "%%timeit", "%%capture"):
+        magic, *arguments = first.split()
+        written = magic in ("%%writefile", "%%file") and arguments and arguments[-1].strip("'\"").endswith(".py")
+        if not written and magic not in ("%%time", "%%timeit", "%%capture"):
             return ""
         source = rest
     return ""

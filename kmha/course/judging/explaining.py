@@ -19,9 +19,10 @@ from kmha.course.judging.locked_cache import LockedCache
 from kmha.course.judging.marking import FORM, Grade, NamedMistake, SmallestCase, bounded, problem
 from kmha.course.judging.partial import evidence
 from kmha.course.judging.running import Answer, Runner
-from kmha.sandbox.sandbox import SIGNATURE, CallResult
+from kmha.sandbox.sandbox import SIGNATURE, STARTUP, CallResult
 
 TOLERANCE = 1e-6  # relative tolerance within which results are the same
+SHARE = 0.25  # share of the time limit that the small cases may take: a slow answer must not take it twice
 _BANK = LockedCache(64)
 Results = Sequence[CallResult]
 
@@ -153,7 +154,8 @@ def _smallest_case(runner: Runner, answer: Answer, check: Check) -> SmallestCase
     cases, expected = runner.smallest(check)
     if expected is None:
         return None
-    ran = runner.run(answer, cases)
+    quick = dataclasses.replace(answer, seconds=SHARE * runner.limit(answer))
+    ran = runner.run(quick, cases, startup=STARTUP / 2)
     for index, result in enumerate(bounded(ran.results, expected) if ran.error is None else ()):
         inputs, right = cases.inputs(index), expected[index].value
         if result.error is None and problem(check, inputs, result, right) is not None:

@@ -84,6 +84,10 @@ class Runner:
     def plan(self) -> Plan:
         return plan(self.spec.checks, self.seed)
 
+    def limit(self, answer: Answer) -> float:
+        """Return the time limit of an answer, in seconds."""
+        return self.spec.seconds if answer.seconds is None else answer.seconds
+
     def run(
         self, answer: Answer, calls: Plan | None = None, startup: float = STARTUP, trusted: bool = False
     ) -> TaskResult:
@@ -91,7 +95,7 @@ class Runner:
 
         An answer that is `trusted` gets one process for all calls, which is faster.
         """
-        limit = self.spec.seconds if answer.seconds is None else answer.seconds
+        limit = self.limit(answer)
         asked = (self.plan if calls is None else calls).calls
         apart = [call for call in asked if call.apart and not trusted]
         together = [part for call in asked if call not in apart for part in call.parts()]

@@ -14,6 +14,8 @@ from kmha.course.exercises.regular_files import MAX_BYTES, open_regular
 from kmha.sandbox.encoding import from_json
 from kmha.sandbox.results import visible
 
+LARGEST = 10**9  # maximum number in a record. Python writes no number of more than 4,300 digits
+
 
 class WorkspaceError(CourseError, ValueError):
     """The learner's folder, or a file in it, is invalid. The message says how to repair it."""
@@ -105,7 +107,7 @@ class Progress:
         for id, each in state.get("exercises", {}).items():
             known = {name: each[name] for name in fields if isinstance(each, dict) and name in each}
             valid = isinstance(each, dict) and all(type(known[name]) is fields[name] for name in known)
-            if not valid or min(map(int, known.values()), default=0) < 0:
+            if not valid or not all(0 <= number <= LARGEST for number in known.values()):
                 raise self._unreadable(f"its entry for {visible(id)} is not what kmha wrote")
             found[id] = Record(**known)
         return found

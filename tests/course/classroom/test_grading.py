@@ -147,7 +147,7 @@ def test_failure_after_judging_affects_one_student(tmp_path, doubling, monkeypat
     def fails(*args):
         calls.append(args)
         if len(calls) == 1:
-            raise ZeroDivisionError("ours")
+            raise ZeroDivisionError("ours \udcff")
         return works(*args)
 
     monkeypatch.setattr(getattr(grading, module), name, fails)
@@ -169,22 +169,43 @@ def test_answers_do_not_share_a_processor(tmp_path, doubling, monkeypatch):
     assert numbers == [min(len(ANSWERS), len(limits.processors()))]
 
 
+def test_a_long_answer_is_kept_in_part(tmp_path, doubling):
+    """One file with all exercises and a long comment made a page of 100 MB."""
+    code = f"{ANSWERS['right']}# {'x' * 50_000}\n"
+    record = grade(_hand_in(tmp_path / "in", {"anna": code}), _run(tmp_path, doubling))["anna"]["exercises"]["a1.twice"]
+    assert record["passed"]
+    assert record["code"] == f"{code[:20_000]}\n… and {len(code) - 20_000:,} more characters, which are not shown.\n"
+
+
 def test_grader_failure_affects_one_student(tmp_path, doubling, monkeypatch):
     judge = grading.judge
 
     def fails(item, code, *rest, **more):
         if "KeyError" in code:
-            raise ZeroDivisionError("ours")
+            raise ZeroDivisionError("ours \udcff")
         return judge(item, code, *rest, **more)
 
     monkeypatch.setattr(grading, "judge", fails)
     handed = _hand_in(tmp_path / "in", ANSWERS)
     found = grade(handed, _run(tmp_path, doubling))
     assert [id for id, record in found.items() if record["failed"]] == ["raises"]
-    assert found["raises"]["exercises"]["a1.twice"]["error"]["says"] == "the grader failed: ZeroDivisionError: ours"
+    assert (
+        found["raises"]["exercises"]["a1.twice"]["error"]["says"]
+        == r"the grader failed: ZeroDivisionError: ours \udcff"
+    )
     assert found["right"]["exercises"]["a1.twice"]["passed"]
     monkeypatch.setattr(grading, "judge", judge)
     assert not grade(handed, _run(tmp_path, doubling))["raises"]["failed"]
+
+
+def test_failure_to_read_a_submission_is_noted(tmp_path, doubling, monkeypatch):
+    def fails(*_):
+        raise ZeroDivisionError("\udcff\x1b")
+
+    monkeypatch.setattr(grading.submissions, "read", fails)
+    found = grade(_hand_in(tmp_path / "in", {"anna": ANSWERS["right"]}), _run(tmp_path, doubling))
+    note = "The grader failed to read it: ZeroDivisionError: \\udcff\N{REPLACEMENT CHARACTER}"
+    assert (found["anna"]["failed"], found["anna"]["notes"]) == (True, [note])
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def found(tmp_path_factory, doubling):
     (folder / "in" / "anna" / "<img src=x onerror=alert(3)>.ipynb").write_text("")
     handed = collect(folder / "in").students
     records = grading.grade(handed, grading.GradingRun((doubling,), folder / "results", 5))
-    return pages.pages(records, [doubling], grading.file_names(records), 5, {"<b>.odt": "a reason"})
+    return dict(pages.pages(records, [doubling], grading.file_names(records), 5, {"<b>.odt": "a reason"}))
 
 
 def test_page_for_each_student_and_one_for_the_class(found):

@@ -1,5 +1,7 @@
 import dataclasses
 import json
+import os
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -86,6 +88,30 @@ def test_names_hold_no_escape_sequences(tmp_path):
     assert list(collect(tmp_path).students) == ["a\N{REPLACEMENT CHARACTER}[31mb", "a\N{REPLACEMENT CHARACTER}[32mb"]
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no such names")
+def test_names_that_are_not_utf_8_stay_apart(tmp_path):
+    """Two such names ended the run after all grading, and the names of two students became the same."""
+    for name in (b"Dr. M\xfcller", b"Dr. M\xf6ller"):
+        (tmp_path / os.fsdecode(name)).touch()
+    for name in (b"M\xfcller", b"M\xf6ller"):
+        (tmp_path / os.fsdecode(name)).mkdir()
+    for name in (b"x.\xff", b"x.\xfe"):
+        (tmp_path / os.fsdecode(name)).symlink_to("nowhere")
+    found = collect(tmp_path)
+    assert [*found.ignored] == [r"Dr. M\udcf6ller", r"Dr. M\udcfcller"]
+    assert [*found.students] == [r"M\udcf6ller", r"M\udcfcller", r"x.\udcfe", r"x.\udcff"]
+
+
+def test_suffixes_hold_no_escape_sequences(tmp_path):
+    """The suffix was added to equal names, with its codes for the terminal."""
+    for kind in ("\x1b", "\x02", "\udcff"):
+        (tmp_path / f"x.{kind}]0;new title\x07").touch()
+        (tmp_path / f"y.{kind}]0;new title\x07").symlink_to("nowhere")
+    found = collect(tmp_path)
+    assert len(found.ignored) == len(found.students) == 3
+    assert all(name.isprintable() and name.encode() for name in (*found.ignored, *found.students))
+
+
 def test_a_folder_that_is_read_as_a_download_is_listed(tmp_path):
     """The only student of a class chose names like those of Canvas, and was not in the report."""
     names = [f"{student}_{number}_1{number}_x.py" for number, student in enumerate(("alice", "bob", "cleo"), 1)]
@@ -145,6 +171,24 @@ def test_notebook_without_metadata_is_found_by_name(tmp_path, doubling):
     other = nbformat.writes(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")]))
     found = read("anna", _folder(tmp_path / "other", {"mine.ipynb": other}), [doubling])
     assert found.notes[0] == "mine.ipynb is left out: neither its metadata nor its name says which assignment it is."
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "where"),
+    [
+        ("code", f"%%python\n{ANSWER}", "a cell that begins with %%python"),
+        ("code", f"\n%%writefile notes.txt\n{ANSWER}", "a cell that begins with %%writefile"),
+        ("raw", ANSWER, "a raw cell"),
+    ],
+)
+def test_answer_in_a_cell_that_is_not_read_is_noted(tmp_path, doubling, kind, source, where):
+    """The notes only said that no answer was found."""
+    cell = {"cell_type": kind, "source": source, "metadata": {}, "outputs": []}
+    submission = read("anna", _folder(tmp_path, {"a1.ipynb": json.dumps({"cells": [cell]})}), [doubling])
+    assert submission.notes[0] == f"a1.ipynb: a1.twice is in {where}, which is not read."
+    read_too = {**cell, "cell_type": "code", "source": ANSWER}
+    notebook = json.dumps({"cells": [cell, read_too]})
+    assert read("anna", _folder(tmp_path, {"a1.ipynb": notebook}), [doubling]).notes == ()
 
 
 def test_single_notebook_and_an_archive(tmp_path, doubling):
@@ -369,8 +413,9 @@ def test_names_as_ruby_writes_them(tmp_path, doubling):
     assert {*collect(_folder(tmp_path, files), [doubling]).students} == {*written.values()}
 
 
-def _students(path, names, *assignments):
-    found = collect(_folder(path, dict.fromkeys(names, ANSWER)), assignments).students
+def _students(path, names, *assignments, text=ANSWER):
+    files = {name: text.replace("twice", "again") if "again" in name else text for name in names}
+    found = collect(_folder(path, files), assignments).students
     return {student: len(paths) for student, paths in found.items()}
 
 
@@ -424,7 +469,7 @@ def test_files_of_canvas_whose_names_look_like_another_students(tmp_path, doubli
     own[:2] = [f"{904 + number}_{name}" for number, name in enumerate(own[:2])]
     names += [f"mallory_66_{name}" for name in own]
     students = {"doejane_1234": 2, "roejohn_1235": 1, "mallory_66": len(own)}
-    assert _students(tmp_path, names, doubling) == students | {"bob_12": 2}
+    assert _students(tmp_path, names, doubling, text="") == students | {"bob_12": 2}
 
 
 def test_files_of_canvas_whose_names_have_numbers(tmp_path, doubling):
@@ -436,6 +481,34 @@ def test_single_names_that_only_look_like_those_of_canvas(tmp_path, doubling):
     """The names of two of these students were nowhere."""
     names = "hw_2024_11_anna_twice.py", "bob_twice.py", "hw_3_1_carl_twice.py"
     assert {*_students(tmp_path, names, doubling)} == {"hw_2024_11_anna", "bob", "hw_3_1_carl"}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["ml_3_10234_anna.zip", "ml_3_10235_bob.zip", "ml_3_10236_carl.zip"],
+        ["ml_3_10234_a1.zip", "ml_3_10235_a1.zip"],
+        ["ml_3_10234_anna.rar", "ml_3_10235_bob.rar"],
+        ["ml_3_10234_anna.ipynb", "ml_3_10235_bob.ipynb"],
+        ["ml_3_10234_anna.py", "ml_3_10235_bob.py", *(f"eve_7_{each}_x.py" for each in range(900, 910)), "dora.zip"],
+    ],
+)
+def test_names_that_begin_with_a_course(tmp_path, doubling, names):
+    """A whole class became one student, with the first answer."""
+    _folder(tmp_path, {name: ANSWER for name in names if name.endswith(".py")})
+    _folder(tmp_path, {name: _notebook(doubling) for name in names if name.endswith(".ipynb")})
+    for name in names:
+        if name.endswith((".zip", ".rar")):
+            _archive(tmp_path / name, "a1/twice.py")
+    stems = sorted(name.rpartition(".")[0].removesuffix("_a1") for name in names)
+    assert [*collect(tmp_path, [doubling]).students] == stems
+
+
+def test_student_of_canvas_with_several_kinds_of_files(tmp_path, doubling):
+    files = {"doejane_12_345_twice.py": ANSWER, "doejane_12_346_a1.ipynb": _notebook(doubling)}
+    files |= {"doejane_12_347_a.pdf": "", "doejane_12_348_b.pdf": "", "doejane_12_349_twice-1.py": ANSWER}
+    _archive(tmp_path / "doejane_12_350_all.zip", "a1/twice.py")
+    assert [*collect(_folder(tmp_path, files), [doubling]).students] == ["doejane_12"]
 
 
 def test_file_that_came_apart_from_a_download_of_canvas(tmp_path, doubling):
@@ -542,6 +615,14 @@ def test_files_in_utf_16(tmp_path, doubling):
     assert read("ann", _folder(tmp_path, {"twice.py": ANSWER.encode("utf-16")}), [doubling]).answers == {
         "a1.twice": ANSWER
     }
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-32"])
+def test_files_that_are_not_utf_8_are_noted(tmp_path, doubling, encoding):
+    submission = read("ann", _folder(tmp_path, {"twice.py": ANSWER.encode(encoding)}), [doubling])
+    assert submission.notes == (
+        "twice.py is not text in UTF-8, so Python cannot read it. Ask for it in that encoding.",
+    )
 
 
 @pytest.mark.timeout(60)

@@ -5,6 +5,7 @@ import io
 import os
 import shutil
 import stat
+import sys
 import tarfile
 import zipfile
 
@@ -39,6 +40,22 @@ def test_archive_alone_and_in_a_folder(tmp_path):
     path = _zip(tmp_path / "a.zip", ("a1_x/one.py", "1"), ("__MACOSX/a1_x/one.py", "no"), (".git/x", "no"), ("d/", ""))
     assert _read(path) == ({"a1_x/one.py": b"1"}, [])
     assert _read(tmp_path) == ({"a1_x/one.py": b"1"}, [])
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_last_of_equal_paths_in_an_archive_counts(tmp_path):
+    """What was added later, with `tar r`, did not count."""
+    versions = [("a1/one.py", "old"), ("a1/two.py", "two"), ("a1\\one.py", "older"), ("./a1/one.py", "new")]
+    _zip(tmp_path / "a.zip", *versions)
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name, text in versions:
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    for name in ("a.zip", "a.tar"):
+        assert _read(tmp_path / name) == ({"a1/one.py": b"new", "a1/two.py": b"two"}, [])
+        with Archives() as opened:
+            assert len([*entries(tmp_path / name, print, opened)]) == 2
 
 
 def test_single_file(tmp_path):
@@ -85,6 +102,35 @@ def test_paths_that_lead_out_of_an_archive(tmp_path, name):
     assert found == {"good.py": b"y"}
     assert len(notes) == 1
     assert notes[0].endswith("its path leads out of the archive.")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+@pytest.mark.parametrize("swapped", ["eve", "eve/a1", "eve/a1/one.py", "eve.zip"])
+def test_links_that_are_put_there_later_are_not_followed(tmp_path, swapped):
+    """Whoever could write to the class's folder got another student's answer as their own."""
+    for student in ("eve", "bob"):
+        (tmp_path / student / "a1").mkdir(parents=True)
+        (tmp_path / student / "a1" / "one.py").write_text(student)
+        _zip(tmp_path / f"{student}.zip", ("a1/one.py", student))
+    path = tmp_path / swapped
+    student = tmp_path / swapped.partition("/")[0]
+
+    def swap():
+        path.rename(tmp_path / "kept")
+        path.symlink_to(tmp_path / swapped.replace("eve", "bob"))
+
+    with Archives() as opened:
+        if student.is_dir():
+            (entry,) = entries(student, print, opened)
+            swap()
+            with pytest.raises(LeftOutError):
+                entry.read(100)
+        else:
+            assert len([*entries(student, print, opened)]) == 1
+            opened.close()
+            swap()
+            with pytest.raises(LeftOutError):
+                opened.open(student)
 
 
 def test_links_are_not_followed(tmp_path):

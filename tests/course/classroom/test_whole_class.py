@@ -108,7 +108,7 @@ def whole_class(tmp_path_factory):
     collected = collect(root / "in", [assignment])
     run = GradingRun((assignment,), root / "results", seed=3, jobs=2)
     graded = grade(collected.students, run)
-    written = pages.pages(graded, run.assignments, grading.file_names(graded), 3, collected.ignored)
+    written = dict(pages.pages(graded, run.assignments, grading.file_names(graded), 3, collected.ignored))
     for name, text in written.items():
         _put(root / "out" / name, text)
     return collected, graded, expected, assignment, root

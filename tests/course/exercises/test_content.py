@@ -175,6 +175,31 @@ def test_names_that_are_paths(tmp_path, toml, says):
         assignments(_released(tmp_path, toml))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/null")])
+def test_files_of_a_course_that_do_not_end(tmp_path, make):
+    """A list of the exercises waited for a pipe, or took all memory for a link to a device."""
+    kept = _released(tmp_path, 'title = "T"\nexercises = ["f"]')
+    (assignment,) = assignments(kept)
+    for name in ("f.checks", "README.md", "assignment.toml"):
+        (assignment.folder / name).unlink(missing_ok=True)
+        make(assignment.folder / name)
+    says = "cannot be read: it is not a regular file. Download the course again."
+    with pytest.raises(UnknownExerciseError, match=says):
+        print(assignment.items[0].spec)
+    with pytest.raises(UnknownExerciseError, match=says):
+        print(assignment.text)
+    assignments.cache_clear()
+    with pytest.raises(UnknownExerciseError, match=says):
+        assignments(kept)
+
+
+def test_a_file_of_a_course_that_is_too_long(tmp_path):
+    with pytest.raises(UnknownExerciseError, match="it has more than 4 MiB"):
+        assignments(_released(tmp_path, "#" * (4 << 20) + "\n"))
+
+
 def test_titles_and_folders_do_not_control_the_terminal(tmp_path):
     kept = _released(tmp_path, 'title = "T \\u001b]0;x\\u0007\\nsecond line"\nexercises = ["f"]')
     (kept / "a2\x1b[31m_y").mkdir()

@@ -74,6 +74,7 @@ ANSWER = "def twice(array):\n    return 2 * array"
         [_cell("%matplotlib inline\n" + ANSWER, "twice")],
         [_cell("%%time\n" + ANSWER, "twice")],
         [_cell("!pip install kmha\ntwice?\nfiles = !ls\n" + ANSWER, "twice")],
+        [_cell("%%writefile twice.py\n" + ANSWER)],
         [_cell("%%bash\ndef twice(array): 5", "twice"), _cell(ANSWER)],
         [_cell("1 / 0"), _cell(ANSWER)],
         [_cell(ANSWER, "twice"), _cell("print(twice(undefined))")],

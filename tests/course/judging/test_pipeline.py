@@ -55,6 +55,15 @@ def test_a_mistake_that_is_not_known(doubling, sandbox):
     assert grade.case is not None
 
 
+def test_looking_for_a_small_case_takes_a_share_of_the_time(doubling, sandbox):
+    """An answer that takes nearly all of its time at its import took it twice."""
+    slow = "import time\ntime.sleep(3)\n" + _twice("return array**2 - 5 * array")
+    begin = time.monotonic()
+    grade = _judge(doubling, sandbox, slow, seconds=4)
+    assert (grade.error, grade.case) == (None, None)
+    assert time.monotonic() - begin < 5.5
+
+
 def test_points_do_not_depend_on_the_explanation(doubling, sandbox, monkeypatch):
     """Results can be anything, so the grade must stand if nothing can be said about them."""
     code = _twice("return array * 3 if array.ndim > 1 else array * 2")

@@ -1,4 +1,5 @@
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from kmha.course.judging.pipeline import judge
 from kmha.course.judging.released import NO_CHECKS, UNDECIDED
 from kmha.course.judging.running import Runner, needed_solutions
 from kmha.sandbox.encoding import encode
-from kmha.sandbox.sandbox import Pool
+from kmha.sandbox.sandbox import CallResult, Pool
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +86,18 @@ def test_the_mistake_is_named_and_the_smallest_case_is_found(items, sandbox):
     assert rounded.mistake.id == "thrice-as-much"
     assert getattr(judge(items[0], _answer(3.01), sandbox, seed=9).mistake, "id", "") != "thrice-as-much"
     assert judge(items[0], _answer(2), sandbox, seed=9).mistake is None
+
+
+def test_no_known_mistake_is_sought_for_a_huge_result(items, sandbox):
+    """20 MB of truth values took a gigabyte."""
+    runner = released.ReleasedRunner(items[0], sandbox)
+    results = [CallResult(np.zeros(2_000_000, bool)) for _ in runner.expected()]
+    tracemalloc.start()
+    try:
+        assert runner.recorded_mistake(results, runner.expected(), [1e-6] * len(results)) is None
+        assert tracemalloc.get_traced_memory()[1] < 1e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_judges_leave_other_results_undecided(items, sandbox):

@@ -56,6 +56,7 @@ def test_unknown_fields_are_ignored(progress):
         '{"said": "one"}',
         "[" * 100_000,
         '{"exercises": {"a1.f": {"hints": -7}}}',
+        '{"exercises": {"a1.f": {"attempts": %s}}}' % ("9" * 4_300),
         '{"exercises": {"a1.f": {}, "\\u001b[31mred": 3}}',
     ],
 )
