@@ -32,11 +32,12 @@ def draw_plain(rng):
 
 
 def draw_heads(rng):
-    """Return a mask for each head."""
+    """Return a mask for each head, with one head in which a query has nothing to attend to."""
     found = draw(rng)
     batch, rows, heads, _ = found["query"].shape
     mask = rng.random((batch, heads, rows, found["key"].shape[1])) < 0.6
     mask[..., 0] = True
+    mask[-1, -1, 0] = False
     return {**found, "mask": mask}
 
 
@@ -235,6 +236,11 @@ EXERCISE = Exercise(
             "returned-float32",
             "Your scores stay float32 when the query is float16. Cast them back to the query's dtype.",
             {"return ops.cast(scores, query.dtype)": "return scores"},
+        ),
+        Wrong(
+            "empty-row-of-one-head",
+            "With a mask of four axes, a row with nothing to attend to gets equal scores. It must get zeros, as with three.",
+            {ZEROS: ZEROS + " if mask.shape[1] == 1 else scores"},
         ),
     ),
 )
