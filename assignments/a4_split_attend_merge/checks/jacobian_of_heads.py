@@ -11,7 +11,7 @@ RETURN = "return jacobian, influential.sum(axis=-1)"
 
 
 def draw(rng):
-    """Draw features that reach only some outputs, derivatives that cancel within a head, and one unused feature."""
+    """Draw features that reach only some outputs, derivatives that cancel within a head, a tiny one, and an unused feature."""
     heads, size, factor = sizes(rng, 3, least=2, most=5)
     features = heads * (factor + 2)
     kernel = rng.normal(size=(features, heads, size))
@@ -20,7 +20,8 @@ def draw(rng):
         kernel[1, :, :] = 0
         kernel[1, :, 0], kernel[1, :, 1] = 2.5, -2.5
     kernel[0] = 0
-    kernel[2 % features, 0] = 0
+    kernel[2 % features, 0] = kernel[3 % features, -1] = 0
+    kernel[3 % features, -1, -1] = 1e-9
     return {"kernel": kernel.reshape(features, heads * size)[rng.permutation(features)], "num_heads": heads}
 
 
@@ -106,6 +107,11 @@ EXERCISE = Exercise(
             "heads-together",
             "You counted the features that influence any head. Count them for each head.",
             {RETURN: "return jacobian, np.full(num_heads, influential.any(axis=0).sum())"},
+        ),
+        Wrong(
+            "nearly-zero-is-zero",
+            "You take small derivatives for 0. The elements of a kernel are not rounded: compare them with 0 itself.",
+            {ANY: "influential = np.any(~np.isclose(jacobian, 0), axis=1)"},
         ),
     ),
 )
