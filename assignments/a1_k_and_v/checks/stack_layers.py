@@ -19,11 +19,12 @@ RETURN = "    return inputs\n"
 
 
 def layer(rng, heads, features, size, width):
-    """Return the kernels of one layer, by role."""
+    """Return the kernels of one layer, by role, in any order."""
     inner = {
         f"{role}_kernel": rng.normal(scale=0.7, size=(heads, features, size)) for role in ("query", "key", "value")
     }
-    return {**inner, "output_kernel": rng.normal(scale=(heads * size) ** -0.5, size=(heads, size, width))}
+    kernels = {**inner, "output_kernel": rng.normal(scale=(heads * size) ** -0.5, size=(heads, size, width))}
+    return {str(name): kernels[name] for name in rng.permutation([*kernels])}
 
 
 def draw(rng):
@@ -255,6 +256,14 @@ EXERCISE = Exercise(
             "third-layer-unchecked",
             "You compare what comes in only for the first two layers. Every layer gets what the one before it returns.",
             {FIT: FIT.replace("if width", "if number < 2 and width")},
+        ),
+        Wrong(
+            "kernels-by-place",
+            "You take the kernels by their place in the dict. Take them by name: the dict may be in any order.",
+            {
+                'layer[f"{role}_kernel"]) for role in ("query", "key", "value")': "kernel) "
+                "for kernel in [*layer.values()][:3]"
+            },
         ),
     ),
 )
