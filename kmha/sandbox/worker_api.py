@@ -132,13 +132,14 @@ def figure(drawn: Any) -> dict[str, Any]:
         whole = first <= left + near and right <= last + near
         whole = whole and min(low, high) <= min(rows) + near and max(rows) <= max(low, high) + near
         ticks, labels = {}, {}
-        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+        for name, axis, ends in (("x", axes.xaxis, (first, last)), ("y", axes.yaxis, (low, high))):
             texts = [_seen(label) for label in axis.get_ticklabels()]
-            borders = sorted((axes.get_xlim, axes.get_ylim)[name == "y"]())
             found = sorted(zip(map(float, axis.get_ticklocs()), texts, strict=False))
             seen = axes.axison and axis.get_visible()
-            ticks[name] = [each for each in found if seen and borders[0] - near <= each[0] <= borders[1] + near]
+            ticks[name] = [each for each in found if seen and min(ends) - near <= each[0] <= max(ends) + near]
             labels[name] = _seen(axis.label) if seen else ""
+        # The private ones are those that `set_title` writes with loc="left" and loc="right".
+        titles = [axes.title, *(getattr(axes, f"_{side}_title") for side in ("left", "right"))]
         cmap = meshes[0].get_cmap()
         cyclic = bool(np.allclose(cmap(0.0), cmap(1.0), atol=0.1))
         array: Any = np.ma.filled(np.ma.asarray(meshes[0].get_array(), float), np.nan)
@@ -149,8 +150,7 @@ def figure(drawn: Any) -> dict[str, Any]:
             {
                 "image": array,
                 "limits": [float(limit) for limit in meshes[0].get_clim()],
-                # The private ones are those with loc="left" and loc="right".
-                "title": next(filter(None, map(_seen, (axes.title, axes._left_title, axes._right_title))), ""),
+                "title": next(filter(None, map(_seen, titles)), ""),
                 **labels,
                 "colors": f"{cmap.name}, {type(meshes[0].norm).__name__}{', cyclic' * cyclic}",
                 "whole": bool(whole),
