@@ -11,7 +11,7 @@ RETURN = "return jacobian, influential.sum(axis=-1)"
 
 
 def draw(rng):
-    """Draw features that reach only some outputs, derivatives that cancel within a head, a tiny one, and an unused feature."""
+    """Draw features that reach only some outputs, derivatives that cancel within a head, and one unused feature."""
     heads, size, factor = sizes(rng, 3, least=2, most=5)
     features = heads * (factor + 2)
     kernel = rng.normal(size=(features, heads, size))
@@ -20,19 +20,20 @@ def draw(rng):
         kernel[1, :, :] = 0
         kernel[1, :, 0], kernel[1, :, 1] = 2.5, -2.5
     kernel[0] = 0
-    kernel[2 % features, 0] = kernel[3 % features, -1] = 0
-    kernel[3 % features, -1, -1] = 1e-9
+    kernel[2 % features, 0] = 0
     return {"kernel": kernel.reshape(features, heads * size)[rng.permutation(features)], "num_heads": heads}
 
 
 def draw_dense(rng):
-    """Draw a kernel as it is before training: everything influences everything.
+    """Draw a kernel as it is before training: everything influences everything, if only a little.
 
     The number of heads does not divide the number of features.
     """
     heads, size, factor = sizes(rng, 3, least=2, most=5)
     features = heads * (factor + 2) + 1
-    return {"kernel": rng.normal(size=(features, heads * size)), "num_heads": heads}
+    kernel = rng.normal(size=(features, heads * size))
+    kernel[0, :size] *= 1e-9
+    return {"kernel": kernel, "num_heads": heads}
 
 
 def draw_blocks(rng):
