@@ -42,7 +42,7 @@ def one_big_head(query, key, value, num_heads):
         "heads": the results of the H heads side by side, (B, T, H·O);
         "one": the result of one big head of size H·O, (B, T, H·O);
         "heads_logits": the heads' logits, divided by √O, (B, H, T, S);
-        "one_logits": the big head's logits, divided by √(H·O), computed from the heads' logits alone, (B, T, S).
+        "one_logits": the big head's logits, divided by √(H·O), (B, T, S). They follow from the heads' logits alone.
     """
     ### BEGIN SOLUTION
     query_heads, key_heads, value_heads = (

@@ -38,7 +38,7 @@ class HeadsAttention(keras.layers.Layer):
     Args:
         num_heads: Number of heads (H).
         key_dim: Head size (O) of query, key and value.
-        dropout: Dropout rate of the scores.
+        dropout: Dropout rate of the scores. In training, every call drops others.
         use_bias: Whether the four projections have a bias.
         **kwargs: Arguments of `keras.layers.Layer`.
 
@@ -51,7 +51,7 @@ class HeadsAttention(keras.layers.Layer):
         query: Query (B, T, I).
         value: Value (B, S, J).
         key: Key (B, S, J); `None` means the value.
-        attention_mask: Boolean, True where a query may attend; broadcasts to (B, T, S) or (B, H, T, S).
+        attention_mask: Boolean, True where a query may attend; three axes broadcast to (B, T, S), four to (B, H, T, S).
         return_attention_scores: Whether to return the scores too.
         training: Whether dropout is active; `None` lets Keras decide.
         use_causal_mask: Whether t attends only to s ≤ t, in addition to the mask.

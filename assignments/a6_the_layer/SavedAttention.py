@@ -6,7 +6,7 @@
 #
 # **The idea.** *Saving.* A file holds weights and, for each layer, a dict: its config. Loading calls the constructor
 # with that dict. So `get_config` returns what the constructor takes: the base class's part (`super().get_config()`:
-# name, dtype) and your own arguments, each under its name. *Masks.* An `Embedding(mask_zero=True)` attaches a padding
+# name, dtype, trainable) and your own arguments, each under its name. *Masks.* An `Embedding(mask_zero=True)` attaches a padding
 # mask (B, S) to its output. If a layer's `call` has the arguments `query_mask`, `value_mask` and `key_mask`, it gets
 # the masks attached to query, value and key. And only if `self.supports_masking` is true is the query's mask attached
 # to the output, for the layers that follow. (Keras warns that `HeadProjection` is passed a mask and does not support

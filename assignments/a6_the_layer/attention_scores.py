@@ -8,7 +8,8 @@
 # convert query and key to float32 *before* it. The scores lie between 0 and 1, so they may be float16 again. Hidden
 # keys get exactly 0. A row in which everything is hidden is all zeros, because it has nothing to attend to. The
 # softmax does not do that by itself: with -∞ for hidden logits such a row is 0/0, NaN, and with a very negative
-# number it is uniform. So set the hidden scores to 0 once more after the softmax.
+# number it is uniform. So set the hidden scores to 0 once more after the softmax. As before, compute with
+# `keras.ops` alone: while a model is made, query, key and mask hold no numbers yet.
 #
 # **The shapes.** Query (B, T, H, O) and key (B, S, H, O) are the outputs of the projections. Logits and scores are
 # (B, H, T, S): `BTHO,BSHO->BHTS`. A mask of three axes broadcasts to (B, T, S) and needs an axis for the heads, (B,

@@ -12,11 +12,11 @@
 # - the numbers are large enough for the softmax to matter;
 # - the values differ between heads and between sentences.
 #
-# **What you write.** A function that takes an implementation and raises an `AssertionError` if it is wrong. The check
-# calls your function with more than a hundred implementations. Most of them make a mistake from the bank of
-# `kmha diagnose`, each another one. Some are right and must pass, float32 rounding included. You cannot read the
-# implementations, only call them, and each call of your function knows nothing of the others. The check says how many
-# mistakes your test finds, and names one that it misses.
+# **What you write.** A function that takes an implementation and raises an `AssertionError`, or any other error, if it
+# is wrong. The check calls your function with more than a hundred implementations. Most of them make a mistake from the
+# bank of `kmha diagnose`, each another one. Some are right and must pass, float32 rounding included. You cannot read
+# the implementations, only call them, and each call of your function knows nothing of the others. The check says how
+# many mistakes your test finds, and names one that it misses.
 #
 # **The shapes.** `attention(query, key, value, mask)` takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O)
 # and a boolean mask (B, T, S), in which True means *attend*, or `None`. It returns the output (B, H, T, O) and the
@@ -30,7 +30,7 @@ import numpy as np
 
 
 def catches(attention):
-    """Raise an `AssertionError` if an implementation of attention is wrong.
+    """Raise an `AssertionError` or any other error if an implementation of attention is wrong.
 
     Args:
         attention: The implementation. It takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O) and mask

@@ -40,8 +40,8 @@ class OwnAttention(keras.layers.Layer):
         query: Query (B, T, I).
         value: Value (B, S, J).
         key: Key (B, S, J); `None` means the value.
-        attention_mask: Boolean, True where a query may attend; broadcasts to (B, T, S). Every query may attend to
-            something.
+        attention_mask: Boolean, True where a query may attend, with three axes that broadcast to (B, T, S). Every query
+            may attend to something.
         use_causal_mask: Whether t attends only to s ≤ t, in addition to the mask.
 
     Returns:

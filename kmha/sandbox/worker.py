@@ -5,6 +5,7 @@ The worker knows the calls, but never the expected results. Whoever reads its me
 
 import __future__
 
+import contextlib
 import importlib
 import importlib.machinery
 import inspect
@@ -145,8 +146,12 @@ def signature(thing: Any) -> dict[str, list[str]]:
     """Return the argument names of a function, or of the constructor and the methods of a class."""
     if not inspect.isclass(thing):
         return {"": list(inspect.signature(thing).parameters)}
-    methods = {name: value for name, value in vars(thing).items() if inspect.isfunction(value)}
-    return {name: list(inspect.signature(method).parameters) for name, method in methods.items()}
+    found = {}
+    for name, value in vars(thing).items():
+        if callable(value) and not inspect.isclass(value):  # a method inside a `tf.function` is not a function
+            with contextlib.suppress(TypeError, ValueError):  # it has no signature
+                found[name] = list(inspect.signature(value).parameters)
+    return found
 
 
 class _Loader(importlib.machinery.SourceFileLoader):

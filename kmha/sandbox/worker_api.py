@@ -110,7 +110,8 @@ def figure(drawn: Any) -> dict[str, Any]:
     """Return what a matplotlib figure shows: the array, the colors and the labels of all axes with an image.
 
     `whole` says whether the axes show all of the array, with its columns from left to right, and `down` whether its
-    first row is drawn above its last one. Ticks are in the order of their places.
+    first row is drawn above its last one. Ticks are in the order of their places. Texts that nobody can see
+    are left out, and `colors` says whether the colors end where they begin.
 
     Raises:
         TypeError: It is no figure of matplotlib. An object that only looks like one needs no drawing.
@@ -130,10 +131,17 @@ def figure(drawn: Any) -> dict[str, Any]:
         (first, last), (low, high), near = axes.get_xlim(), axes.get_ylim(), 1e-6
         whole = first <= left + near and right <= last + near
         whole = whole and min(low, high) <= min(rows) + near and max(rows) <= max(low, high) + near
-        ticks = {}
-        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
-            texts = [label.get_text() for label in axis.get_ticklabels()]
-            ticks[name] = sorted(zip(map(float, axis.get_ticklocs()), texts, strict=False))
+        ticks, labels = {}, {}
+        for name, axis, ends in (("x", axes.xaxis, (first, last)), ("y", axes.yaxis, (low, high))):
+            texts = [_seen(label) for label in axis.get_ticklabels()]
+            found = sorted(zip(map(float, axis.get_ticklocs()), texts, strict=False))
+            seen = axes.axison and axis.get_visible()
+            ticks[name] = [each for each in found if seen and min(ends) - near <= each[0] <= max(ends) + near]
+            labels[name] = _seen(axis.label) if seen else ""
+        # The private ones are those that `set_title` writes with loc="left" and loc="right".
+        titles = [axes.title, *(getattr(axes, f"_{side}_title") for side in ("left", "right"))]
+        cmap = meshes[0].get_cmap()
+        cyclic = bool(np.allclose(cmap(0.0), cmap(1.0), atol=0.1))
         array: Any = np.ma.filled(np.ma.asarray(meshes[0].get_array(), float), np.nan)
         if array.ndim == 1:
             height, width = (size - 1 for size in meshes[0].get_coordinates().shape[:2])
@@ -142,10 +150,9 @@ def figure(drawn: Any) -> dict[str, Any]:
             {
                 "image": array,
                 "limits": [float(limit) for limit in meshes[0].get_clim()],
-                "title": axes.get_title(),
-                "x": axes.get_xlabel(),
-                "y": axes.get_ylabel(),
-                "colors": f"{meshes[0].get_cmap().name}, {type(meshes[0].norm).__name__}",
+                "title": next(filter(None, map(_seen, titles)), ""),
+                **labels,
+                "colors": f"{cmap.name}, {type(meshes[0].norm).__name__}{', cyclic' * cyclic}",
                 "whole": bool(whole),
                 "down": bool((rows[0] - rows[1]) * (high - low) > 0),
                 **{f"{name}_places": [place for place, _ in found] for name, found in ticks.items()},
@@ -153,6 +160,12 @@ def figure(drawn: Any) -> dict[str, Any]:
             }
         )
     return {"panels": panels}
+
+
+def _seen(text: Any) -> str:
+    """Return what a text of a figure says, or "" if it cannot be seen."""
+    alpha = text.get_alpha()
+    return str(text.get_text()) if text.get_visible() and (alpha is None or alpha > 0.1) else ""
 
 
 def _can_be_seen(axes: Any, mesh: Any) -> bool:

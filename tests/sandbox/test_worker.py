@@ -44,6 +44,22 @@ def test_the_signature_of_a_class():
     assert signature(Layer) == {"__init__": ["self", "size"], "call": ["self", "query", "value"]}
 
 
+def test_the_signature_of_a_method_that_is_wrapped():
+    class Wrapped:
+        def __init__(self, function):
+            self.__wrapped__ = function
+
+        def __call__(self, *args): ...
+
+    class Layer:
+        Part = int
+
+        @Wrapped
+        def call(self, inputs): ...
+
+    assert signature(Layer) == {"call": ["self", "inputs"]}
+
+
 @pytest.mark.parametrize(
     ("code", "kind", "says"),
     [

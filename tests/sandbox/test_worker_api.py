@@ -40,6 +40,42 @@ def test_a_figure():
     np.testing.assert_array_equal(two["image"], np.arange(20.0).reshape(4, 5))
 
 
+@pytest.mark.parametrize("way", ["axes off", "axis hidden", "labels hidden", "transparent"])
+def test_labels_that_cannot_be_seen(way):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    drawn, axes = plt.subplots()
+    axes.imshow(np.eye(2))
+    axes.set(title="head 0", xlabel="keys", xticks=[0, 1], xticklabels=["a", "b"])
+    if way == "axes off":
+        axes.axis("off")
+    elif way == "axis hidden":
+        axes.xaxis.set_visible(False)
+    else:
+        for text in (axes.xaxis.label, *axes.get_xticklabels()):
+            text.set(alpha=0.0) if way == "transparent" else text.set_visible(False)
+    (found,) = worker_api.figure(drawn)["panels"]
+    plt.close(drawn)
+    assert found["title"] == "head 0"
+    assert found["x"] == ""
+    assert not any(found["x_ticks"])
+
+
+def test_labels_in_other_ways():
+    """A title on the left, and ticks at every number, of which matplotlib lists some outside of the image."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    drawn, axes = plt.subplots()
+    axes.imshow(np.eye(3), cmap="twilight")
+    axes.set_title("head 0", loc="left")
+    axes.xaxis.set_major_locator(plt.MultipleLocator(1))
+    axes.xaxis.set_major_formatter(lambda place, _: "abc"[int(place)] if 0 <= place < 3 else "")
+    (found,) = worker_api.figure(drawn)["panels"]
+    plt.close(drawn)
+    assert found["title"] == "head 0"
+    assert found["x_ticks"] == ["a", "b", "c"]
+    assert found["x_places"] == [0, 1, 2]
+    assert found["colors"] == "twilight, Normalize, cyclic"
+
+
 @pytest.mark.parametrize("way", ["alpha", "hidden", "on each other", "tiny"])
 def test_images_that_cannot_be_seen(way):
     plt = pytest.importorskip("matplotlib.pyplot")

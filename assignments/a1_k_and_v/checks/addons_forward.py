@@ -73,10 +73,11 @@ EXERCISE = Exercise(
     difficulty=2,
     minutes=25,
     checks=(
-        *standard(draw, signature=1, shape=1, values=6, unchanged=1),
+        *standard(draw, signature=1, shape=1, values=6),
         Check("edge", "with a list of two, the key is the value", 3, draw_two),
         Check("invariants", "the order of the source positions makes no difference", 1, draw, reordered, judge_order),
         Check("edge", "logits of several thousand give finite numbers", 2, draw_large),
+        *standard(draw_two, unchanged=1),
     ),
     wrong=(
         Wrong(
@@ -147,6 +148,11 @@ EXERCISE = Exercise(
             "You mixed the keys with the scores. Keys are compared; values are mixed.",
             {"scores, value)": "scores, key)"},
             "fchollet/deep-learning-with-python-notebooks#261",
+        ),
+        Wrong(
+            "list-extended",
+            "You append the key to the list that you were given. Its owner then has a list of three.",
+            {THIRD: "if len(inputs) == 2:\n        inputs.append(key)\n    value = inputs[2]"},
         ),
     ),
     bank=trial,

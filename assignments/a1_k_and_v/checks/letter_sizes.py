@@ -45,14 +45,18 @@ def draw_axes(rng):
 
 
 def each_side(answer, inputs):
-    """Call with the dots on the left, as drawn, then with the dots on the right, and then without them."""
+    """Call with the dots on the left, as drawn, on the right, without them, with spaces everywhere, and with no sum."""
     equation, left, right = inputs["equation"], inputs["left_shape"], inputs["right_shape"]
     operands, result = equation.split("->")
     exchanged = ",".join(reversed(operands.split(",")))
+    signs = equation.replace(" ", "").replace("...", ".").replace("->", ">")
+    spaced = " ".join(signs).replace(".", "...").replace(">", "->")
     return [
         answer.letter_sizes(equation, left, right),
         answer.letter_sizes(f"{exchanged}->{result}", right, left),
         answer.letter_sizes(equation.replace("...", ""), left[1:], right),
+        answer.letter_sizes(spaced, left, right),
+        answer.letter_sizes("...AB,CDE->...DABEC", left, right),
     ]
 
 
@@ -74,7 +78,13 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw_projection, signature=1, shape=1, values=3),
         Check("values", "products of two activations, where both operands have the dots", 1, draw_product, times=6),
-        Check("values", "the dots may be in the right operand only, or missing", 1, draw_projection, each_side),
+        Check(
+            "values",
+            "the dots may be in the right operand only, or missing; spaces between letters; nothing summed over",
+            1,
+            draw_projection,
+            each_side,
+        ),
         Check("edge", "the dots stand for no axis, or for several", 1, draw_axes, times=5),
         Check("edge", "the summed letters are in alphabetical order", 1, draw_unsorted, times=1),
         Check("edge", "letters of the same size are still different letters", 1, draw_equal),
@@ -160,6 +170,19 @@ EXERCISE = Exercise(
             "blanks-are-letters",
             "You counted the spaces in the equation as letters. Remove them first.",
             {'equation.replace(" ", "").split': "equation.split"},
+        ),
+        Wrong(
+            "blanks-inside-are-letters",
+            "You remove spaces only at the ends of an operand. They may stand between letters too.",
+            {
+                'operands, result = equation.replace(" ", "").split("->")': 'operands, result = equation.split("->")\n'
+                '    operands, result = ",".join(each.strip() for each in operands.split(",")), result.strip()'
+            },
+        ),
+        Wrong(
+            "nothing-summed-is-none",
+            "You return None where no letter is summed over. Return the empty string.",
+            {"return found, result_shape, summed": "return found, result_shape, summed or None"},
         ),
     ),
 )

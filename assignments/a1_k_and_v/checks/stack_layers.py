@@ -19,11 +19,12 @@ RETURN = "    return inputs\n"
 
 
 def layer(rng, heads, features, size, width):
-    """Return the kernels of one layer, by role."""
+    """Return the kernels of one layer, by role, in any order."""
     inner = {
         f"{role}_kernel": rng.normal(scale=0.7, size=(heads, features, size)) for role in ("query", "key", "value")
     }
-    return {**inner, "output_kernel": rng.normal(scale=(heads * size) ** -0.5, size=(heads, size, width))}
+    kernels = {**inner, "output_kernel": rng.normal(scale=(heads * size) ** -0.5, size=(heads, size, width))}
+    return {str(name): kernels[name] for name in rng.permutation([*kernels])}
 
 
 def draw(rng):
@@ -69,7 +70,7 @@ def stack(rng, first, widths, residual=True):
 
 
 def draw_sums(rng):
-    """Draw stacks whose first or second layer turns many features into one, or one into many, or that fit.
+    """Draw stacks of which one layer turns many features into one, or one into many, or that fit.
 
     The addition would broadcast the one feature.
     """
@@ -79,12 +80,13 @@ def draw_sums(rng):
     for features, width in ((many, 1), (1, many)):
         fits, breaks = (features, features), (features, width)
         stacks += [stack(rng, features, [breaks, (many, many)]), stack(rng, features, [fits, breaks])]
+        stacks += [stack(rng, features, [fits, fits, breaks]), stack(rng, features, [fits, fits, fits])]
         stacks += [stack(rng, features, [fits, fits]) for _ in range(2)]
     return {"stacks": [stacks[place] for place in rng.permutation(len(stacks))]}
 
 
 def draw_gaps(rng):
-    """Draw stacks whose first or second layer expects one feature and gets many, or the reverse, or that fit.
+    """Draw stacks of which one layer expects one feature and gets many, or the reverse, or that fit.
 
     `np.einsum` would broadcast the one feature.
     """
@@ -97,6 +99,8 @@ def draw_gaps(rng):
             stack(rng, arrives, [(arrives, arrives), (wanted, wanted)]),
             stack(rng, arrives, [(wanted, other), (other, many)], residual=False),
             stack(rng, other, [(other, arrives), (wanted, other)], residual=False),
+            stack(rng, arrives, [(arrives, arrives), (arrives, arrives), (wanted, wanted)]),
+            stack(rng, other, [(other, many), (many, arrives), (wanted, other)], residual=False),
         ]
     return {"stacks": [stacks[place] for place in rng.permutation(len(stacks))]}
 
@@ -247,6 +251,19 @@ EXERCISE = Exercise(
             "You scaled the logits by the width of the model. Divide them by √O, the root of the head size.",
             {"np.sqrt(query.shape[-1])": "np.sqrt(width)"},
             "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11",
+        ),
+        Wrong(
+            "third-layer-unchecked",
+            "You compare what comes in only for the first two layers. Every layer gets what the one before it returns.",
+            {FIT: FIT.replace("if width", "if number < 2 and width")},
+        ),
+        Wrong(
+            "kernels-by-place",
+            "You take the kernels by their place in the dict. Take them by name: the dict may be in any order.",
+            {
+                'layer[f"{role}_kernel"]) for role in ("query", "key", "value")': "kernel) "
+                "for kernel in [*layer.values()][:3]"
+            },
         ),
     ),
 )

@@ -10,11 +10,16 @@ SUBPLOTS = "plt.subplots(1, num_heads, squeeze=False, figsize=(3 * num_heads, 3)
 
 
 def inputs_of(rng, heads, batch, rows, columns):
-    """Draw heads that differ in sharpness, so that each would choose its own colours."""
+    """Draw heads that differ in sharpness, so that each would choose its own colours.
+
+    No score of the item is the largest of the batch, and none is near 1.
+    """
     logits = rng.normal(size=(batch, heads, rows, columns)) * (1 + 2 * np.arange(heads))[:, None, None]
     scores = np.exp(logits)
-    scores = (scores / scores.sum(axis=-1, keepdims=True)).reshape(batch * heads, rows, columns)
-    return {"scores": scores, "num_heads": heads, "item": int(rng.integers(1, batch)) if batch > 1 else 0}
+    scores = 0.9 * scores / scores.sum(axis=-1, keepdims=True) + 0.1 / columns
+    item = int(rng.integers(1, batch)) if batch > 1 else 0
+    scores[item] = (scores[item] + 1 / columns) / 2
+    return {"scores": scores.reshape(batch * heads, rows, columns), "num_heads": heads, "item": item}
 
 
 def draw(rng):
@@ -59,10 +64,10 @@ def judge_limits(inputs, result, expected):
         return "no axes shows an image."
     if not np.allclose(limits, limits[0]):
         return "the panels have different colour limits."
-    if len({panel["colors"] for panel in result}) > 1 or "Normalize" not in result[0]["colors"]:
+    if len({panel["colors"] for panel in result}) > 1 or not result[0]["colors"].endswith("Normalize"):
         return "the panels have different colours, or colours that do not grow evenly with the numbers."
-    least, largest = limits[0]
-    if abs(least) > 1e-9 or largest < max(panel["image"].max() for panel in expected) - 1e-9 or largest > 1 + 1e-9:
+    (least, largest), allowed = limits[0], (1.0, max(panel["image"].max() for panel in expected))
+    if abs(least) > 1e-9 or not np.isclose(largest, allowed, rtol=1e-4).any():
         return f"the colour limits are {least:.3g} and {largest:.3g}."
     return None
 
@@ -145,6 +150,21 @@ EXERCISE = Exercise(
             "titles-from-zero",
             "You counted the titles from 0. The first head is “Head 1”.",
             {"strict=True), 1)": "strict=True), 0)"},
+        ),
+        Wrong(
+            "colours-up-to-largest-of-all",
+            "You ended the colours at the largest score of all sentences. Use the largest score of the item, or 1.",
+            {SHOW: SHOW.replace("heads.max()", "np.max(scores)")},
+        ),
+        Wrong(
+            "axes-off",
+            "You switched the axes off after labelling them, so the labels cannot be seen.",
+            {'panel.set_ylabel("Queries")': 'panel.set_ylabel("Queries")\n        panel.axis("off")'},
+        ),
+        Wrong(
+            "colours-cyclic",
+            "Your colours end with the one that they begin with, so it means two numbers.",
+            {SHOW: SHOW.replace("vmin=0", 'cmap="twilight", vmin=0')},
         ),
     ),
     uses=("numpy", "matplotlib"),

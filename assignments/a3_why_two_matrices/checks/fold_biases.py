@@ -41,7 +41,10 @@ def layer_output(query_bias, key_bias, value_bias, output_kernel, output_bias):
 def biases(answer, inputs):
     """Return the biases, and whether each is a new array."""
     found = answer.fold_biases(**inputs)
-    new = [not any(np.shares_memory(np.asarray(each), array) for array in inputs.values()) for each in found]
+    new = []
+    for place, each in enumerate(found):
+        others = (*inputs.values(), *found[:place])
+        new.append(not any(np.shares_memory(np.asarray(each), np.asarray(other)) for other in others))
     return {"biases": found, "new": new}
 
 
@@ -52,7 +55,7 @@ def judge_layer(inputs, result, expected):
         if np.shape(bias) != inputs[name].shape:
             return f"{name} has the shape {np.shape(bias)}, expected {inputs[name].shape}."
         if not new:
-            return f"{name} is not a new array: whoever changes it changes one of the arguments."
+            return f"{name} is not a new array: whoever changes it changes an argument or another result."
     new = inputs | dict(zip(names, result["biases"], strict=True))
     if not np.allclose(
         layer_output(**inputs), layer_output(**new), rtol=0, atol=1e-8 * np.abs(layer_output(**inputs)).max()
@@ -130,6 +133,13 @@ EXERCISE = Exercise(
             {
                 RETURN: "key_bias[:] = 0\n    value_bias[:] = 0\n    output_bias += moved\n"
                 "    return query_bias, key_bias, value_bias, output_bias"
+            },
+        ),
+        Wrong(
+            "zeros-shared",
+            "You return the same array of zeros twice. Whoever changes the bias of the key then changes that of the value.",
+            {
+                RETURN: "zeros = np.zeros_like(key_bias)\n    return query_bias.copy(), zeros, zeros, output_bias + moved"
             },
         ),
     ),

@@ -10,6 +10,13 @@ COMPARED = "np.allclose(one, other)"
 RETURN = "return folded, np.array(holds)"
 
 
+def keeping(rng, features, size):
+    """Return a W^Q that leaves a part of the features as they are, and a basis that begins with that part."""
+    basis = rng.normal(size=(features, features))
+    values = np.where(np.arange(features) < size, 1.0, rng.uniform(1.3, 1.7, features))
+    return basis @ np.diag(values) @ np.linalg.inv(basis), basis
+
+
 def draw(rng):
     """Draw a W^Q that leaves a part of the features as they are, and one head whose kernel lies in that part.
 
@@ -17,14 +24,24 @@ def draw(rng):
     """
     batch, positions, heads, size = sizes(rng, 4, least=3, most=8)
     features = size + heads + batch
-    basis = rng.normal(size=(features, features))
-    values = np.where(np.arange(features) < size, 1.0, rng.uniform(1.3, 1.7, features))
-    kernel = basis @ np.diag(values) @ np.linalg.inv(basis)
+    kernel, basis = keeping(rng, features, size)
     head_kernels = rng.normal(size=(heads, features, size))
     head_kernels[0] = basis[:, :size] @ rng.normal(size=(size, size))
     head_kernels[1 % heads, :, : size - 1] = basis[:, :size] @ rng.normal(size=(size, size - 1))
     order = rng.permutation(heads)
     return {"x": rng.normal(size=(batch, positions, features)), "kernel": kernel, "head_kernels": head_kernels[order]}
+
+
+def draw_kept(rng):
+    """Draw an x that W^Q leaves as it is, so that all equalities hold for any head."""
+    batch, positions, heads, size = sizes(rng, 4, least=3, most=8)
+    features = size + heads + batch
+    kernel, basis = keeping(rng, features, size)
+    return {
+        "x": rng.normal(size=(batch, positions, size)) @ np.linalg.inv(basis)[:size],
+        "kernel": kernel,
+        "head_kernels": rng.normal(size=(heads, features, size)),
+    }
 
 
 def draw_identity(rng):
@@ -46,8 +63,9 @@ EXERCISE = Exercise(
     difficulty=2,
     minutes=20,
     checks=(
-        *standard(draw, signature=1, shape=2, values=8),
+        *standard(draw, signature=1, shape=2, values=7),
         Check("edge", "a W^Q that gives the same when it is applied twice", 3, draw_identity),
+        Check("edge", "an x that W^Q leaves as it is", 1, draw_kept),
         *standard(draw, unchanged=1),
     ),
     wrong=(
@@ -98,6 +116,15 @@ EXERCISE = Exercise(
             "heads-together",
             "You compared all heads at once. The answer differs from head to head: compare each by itself.",
             {RETURN: "return folded, np.array(holds) & np.all(holds, axis=0)"},
+        ),
+        Wrong(
+            "x-not-used",
+            "You compared the kernels without x. The equalities are about the products with this x, and these can be equal "
+            "where the kernels are not.",
+            {
+                "x @ folded_head, x @ kernel @ folded_head, queries @ head": "folded_head, kernel @ folded_head, "
+                "kernel @ head"
+            },
         ),
     ),
 )

@@ -24,6 +24,13 @@ def draw(rng):
     }
 
 
+def draw_single(rng):
+    """Draw one sentence, one query and one head."""
+    found = draw(rng)
+    alone = {name: array[:1] for name, array in found.items()}
+    return {**alone, "query": found["query"][:1, :1]}
+
+
 def judge_scores(inputs, result, expected):
     """Compare the two scores of the answer with each other."""
     _, one, other = (np.asarray(each) for each in result)
@@ -42,7 +49,9 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw, signature=1, shape=1),
         Check("invariants", "the scores with and without the key bias are the same", 2, draw, judge=judge_scores),
-        *standard(draw, values=5, unchanged=1),
+        *standard(draw, values=4),
+        Check("edge", "one sentence with one query, and one head", 1, draw_single),
+        *standard(draw, unchanged=1),
     ),
     wrong=(
         Wrong(
@@ -96,6 +105,11 @@ EXERCISE = Exercise(
             "scale-missing",
             "You did not divide the logits by √O, so they are too large, and so is the change.",
             {"scale = query_kernel.shape[-1] ** -0.5": "scale = 1.0"},
+        ),
+        Wrong(
+            "axes-squeezed",
+            "You remove all axes of size 1. With one sentence, one head or one query, these axes have to stay.",
+            {CHANGE: "change = np.squeeze(queries @ key_bias[:, :, None])"},
         ),
     ),
 )

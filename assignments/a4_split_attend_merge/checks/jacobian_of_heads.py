@@ -25,13 +25,15 @@ def draw(rng):
 
 
 def draw_dense(rng):
-    """Draw a kernel as it is before training: everything influences everything.
+    """Draw a kernel as it is before training: everything influences everything, if only a little.
 
     The number of heads does not divide the number of features.
     """
     heads, size, factor = sizes(rng, 3, least=2, most=5)
     features = heads * (factor + 2) + 1
-    return {"kernel": rng.normal(size=(features, heads * size)), "num_heads": heads}
+    kernel = rng.normal(size=(features, heads * size))
+    kernel[0, :size] *= 1e-9
+    return {"kernel": kernel, "num_heads": heads}
 
 
 def draw_blocks(rng):
@@ -106,6 +108,11 @@ EXERCISE = Exercise(
             "heads-together",
             "You counted the features that influence any head. Count them for each head.",
             {RETURN: "return jacobian, np.full(num_heads, influential.any(axis=0).sum())"},
+        ),
+        Wrong(
+            "nearly-zero-is-zero",
+            "You take small derivatives for 0. The elements of a kernel are not rounded: compare them with 0 itself.",
+            {ANY: "influential = np.any(~np.isclose(jacobian, 0), axis=1)"},
         ),
     ),
 )

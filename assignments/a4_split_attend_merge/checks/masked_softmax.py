@@ -40,8 +40,8 @@ def draw_far(rng):
 
 
 def draw_any(rng):
-    """Draw hidden logits that are infinite or NaN."""
-    inputs = draw(rng)
+    """Draw hidden logits that are infinite or NaN, in rows that may attend to nothing too."""
+    inputs = draw_empty(rng)
     rubbish = rng.choice([np.inf, -np.inf, np.nan], size=inputs["logits"].shape)
     return inputs | {"logits": np.where(inputs["mask"][:, None], inputs["logits"], rubbish)}
 
@@ -104,7 +104,7 @@ EXERCISE = Exercise(
             ask_without_nan,
         ),
         Check("edge", "logits of thousands, the hidden ones far larger than the others", 2, draw_far),
-        Check("edge", "hidden logits that are infinite or NaN", 2, draw_any),
+        Check("edge", "hidden logits that are infinite or NaN, in empty rows too", 2, draw_any),
         *standard(draw, unchanged=1),
     ),
     wrong=(
@@ -186,6 +186,16 @@ EXERCISE = Exercise(
             "gradient-past-softmax",
             "You passed the gradient on as if there were no softmax. Use the formula of the text.",
             {GRADIENT: "gradient = upstream * mask[:, None]"},
+        ),
+        Wrong(
+            "empty-row-opened",
+            "You let a row with nothing to attend to attend to everything, and set its scores to 0 afterwards. If its logits "
+            "are infinite or NaN, so are its scores. Do not compute with hidden logits.",
+            {
+                MASKED: "opened = mask | ~mask.any(axis=-1, keepdims=True)\n    "
+                "masked = np.where(opened[:, None], logits, -np.inf)",
+                SCORES: SCORES + " * mask[:, None]",
+            },
         ),
     ),
 )

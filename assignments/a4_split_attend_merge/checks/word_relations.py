@@ -26,9 +26,9 @@ def draw(rng):
 
 
 def draw_sentence(rng):
-    """Draw the sentence of the worked example with its words in another order."""
-    words = np.array([[1.0, 0, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1]])[rng.permutation(3)]
-    return {"words": words, "pairs": np.array([[1, 0], [2, 2], [3, 3]]), "strengths": np.array([2.0, 1.0, 1.0])}
+    """Draw the sentence of the worked example, in integers, with its words in another order and another strength."""
+    words = np.array([[1, 0, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1]])[rng.permutation(3)]
+    return {"words": words, "pairs": np.array([[1, 0], [2, 2], [3, 3]]), "strengths": np.array([2.5, 1.0, 1.0])}
 
 
 def judge_subject(inputs, result, expected):
@@ -40,6 +40,8 @@ def judge_subject(inputs, result, expected):
         return f"the logits have the shape {logits.shape} and the likeness {likeness.shape}, expected (3, 3) for both."
     if np.argmax(logits[verb]) != subject:
         return "in the worked example, the verb's largest logit is not that of its subject."
+    if not np.allclose(logits, expected["logits"]):
+        return "with a strength of 2.5 instead of 2, the logits of the worked example are wrong."
     if np.argmax(likeness[verb]) != verb:
         return "in the worked example, the verb is not most like itself."
     return None
@@ -134,6 +136,11 @@ EXERCISE = Exercise(
             {
                 LIKENESS: '"likeness": words @ words.T / np.linalg.norm(words, axis=1) / np.linalg.norm(words, axis=1)[:, None]'
             },
+        ),
+        Wrong(
+            "kernels-of-integers",
+            "Your kernels have the dtype of the words. If these are integers, a strength of 2.5 becomes 2.",
+            {"np.zeros((words.shape[1], len(pairs)))": "np.zeros((words.shape[1], len(pairs)), words.dtype)"},
         ),
     ),
 )

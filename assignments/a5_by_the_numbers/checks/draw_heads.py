@@ -51,19 +51,34 @@ def describe(answer, inputs):
 
 
 def places(answer, inputs):
-    """Return, for every panel in each figure, its place in the grid and whether it is empty."""
+    """Return, for every panel in each figure, how many rows and columns there are, its place and whether it is empty.
+
+    Panels are in one column if their middles are less than half a panel apart, however they were placed.
+    """
+
+    def lines(begins, ends):
+        middles, width = (begins + ends) / 2, np.max(ends - begins, initial=0)
+        ordered = np.sort(middles)
+        starts = ordered[np.diff(ordered, prepend=-np.inf) > width / 2]
+        return np.searchsorted(starts, middles, side="right") - 1, len(starts)
+
     figures = []
     for call in inputs["calls"]:
-        found = []
+        boxes, empty = [], []
         for axes in answer.draw_heads(**call).axes:
-            grid = axes.get_subplotspec()
-            if getattr(axes, "_colorbar", None) is not None or grid is None or not axes.get_visible():
-                continue
-            rows, columns = grid.get_gridspec().get_geometry()
-            empty = not axes.images and not axes.collections
-            if axes.axison or not empty:
-                found.append((rows, columns, grid.num1, empty))
-        figures.append(found)
+            free = not axes.images and not axes.collections
+            if getattr(axes, "_colorbar", None) is None and axes.get_visible() and (axes.axison or not free):
+                box = axes.get_position(original=True).get_points()
+                boxes.append(axes.figure.transSubfigure.transform(box))
+                empty.append(free)
+        (left, bottom), (right, top) = np.array(boxes).reshape(-1, 2, 2).transpose(1, 2, 0)
+        (column, columns), (row, rows) = lines(left, right), lines(-top, -bottom)
+        figures.append(
+            [
+                (rows, columns, int(at) * columns + int(on), free)
+                for at, on, free in zip(row, column, empty, strict=True)
+            ]
+        )
     return figures
 
 
@@ -105,7 +120,7 @@ def judge_labels(inputs, result, expected):
 def judge_limits(inputs, result, expected):
     if not result:
         return "no axes shows an image."
-    if len({panel["colors"] for panel in result}) > 1 or "Normalize" not in result[0]["colors"]:
+    if len({panel["colors"] for panel in result}) > 1 or not result[0]["colors"].endswith("Normalize"):
         return "the panels have different colours, or colours that do not grow evenly with the numbers."
     limits = {tuple(round(float(limit), 6) for limit in panel["limits"]) for panel in result}
     if len(limits) > 1:
@@ -235,6 +250,11 @@ EXERCISE = Exercise(
             "heads-counted-from-one",
             "You counted the titles from 1. The first head is “head 0”.",
             {'f"head {head}"': 'f"head {head + 1}"'},
+        ),
+        Wrong(
+            "axes-off",
+            "You switched the axes off after labelling them, so neither labels nor tokens can be seen.",
+            {'panel.set_ylabel("query")': 'panel.set_ylabel("query")\n        panel.axis("off")'},
         ),
     ),
     uses=("numpy", "matplotlib"),

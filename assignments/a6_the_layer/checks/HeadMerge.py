@@ -34,26 +34,35 @@ def called(answer, inputs):
 
 
 def weights(answer, inputs):
-    """Return the weights' names, shapes and initial values, with a bias and without."""
+    """Return the weights' shapes, order and initial values, with a bias and without, and whether it computes without."""
     import keras
 
     keras.config.set_dtype_policy("float64")
     layers = [
         answer.HeadMerge(inputs["kernel"].shape[-1], use_bias=use_bias, name="named") for use_bias in (True, False)
     ]
-    for layer in layers:
-        layer(keras.ops.convert_to_tensor(inputs["inputs"]))
-    shape, largest = layers[0].kernel.shape, float(np.abs(np.asarray(layers[0].kernel)).max())
+    outputs = [layer(keras.ops.convert_to_tensor(inputs["inputs"])) for layer in layers]
+    first, second = (np.asarray(layer.kernel) for layer in layers)
+    shape, largest = first.shape, float(np.abs(first).max())
+    alone = np.einsum("BTHO,HOE->BTE", inputs["inputs"], second) if shape == inputs["kernel"].shape else None
     limit = (6 / (np.prod(shape[:-2]) * sum(shape[-2:]))) ** 0.5  # as Keras counts
     return {
-        "kernel": tuple(layers[0].kernel.shape),
+        "kernel": first.shape,
         "bias": tuple(layers[0].bias.shape),
+        "order": [tuple(weight.shape) for weight in layers[0].weights],
+        "dtypes": [keras.backend.standardize_dtype(weight.dtype) for weight in layers[0].weights],
         "trainable": [len(layer.trainable_weights) for layer in layers],
         "bias at the start": layers[0].bias,
         "without a bias": layers[1].bias,
+        "the sum without a bias": outputs[1] is not None
+        and alone is not None
+        and np.shape(outputs[1]) == alone.shape
+        and np.allclose(outputs[1], alone),
         "name": layers[0].name,
         "kernel as from glorot_uniform": 0.5 * limit <= largest <= 1.001 * limit,
-        "kernel varies at the start": float(np.std(np.asarray(layers[0].kernel))) > 0.01,
+        "kernel varies at the start": float(np.std(first)) > 0.01,
+        "kernel has both signs at the start": float(first.min()) < 0 < float(first.max()),
+        "every kernel starts from its own numbers": not np.array_equal(first, second),
     }
 
 
@@ -86,8 +95,18 @@ def right_weights(inputs, result, expected):
         return "`bias` does not start from zeros."
     if result["without a bias"] is not None:
         return "without a bias, `bias` is not `None`."
+    if not result["the sum without a bias"]:
+        return "without a bias, the result is not the product of inputs and kernel."
+    if [tuple(shape) for shape in result["order"]] != [tuple(shape) for shape in expected["order"]]:
+        return "its weights are not the kernel and then the bias."
+    if list(result["dtypes"]) != list(expected["dtypes"]):
+        return f"in a layer of float64 its weights are {' and '.join(result['dtypes'])}."
     if not result["kernel varies at the start"]:
         return "all elements of `kernel` start from nearly the same number."
+    if not result["kernel has both signs at the start"]:
+        return "all elements of `kernel` start with the same sign."
+    if not result["every kernel starts from its own numbers"]:
+        return "the kernels of two layers start from the same numbers."
     if not result["kernel as from glorot_uniform"]:
         return "`kernel` starts from numbers that are larger or smaller than those of `glorot_uniform`."
     if result["name"] != expected["name"]:
@@ -106,7 +125,7 @@ EXERCISE = Exercise(
         *standard(draw, signature=1, shape=1, values=4, ask=called, times=2),
         Check(
             "invariants",
-            "its weights: names, shapes, how they start, trainable, with a bias and without",
+            "its weights: shapes, order, how they start, trainable, with a bias and without",
             2,
             draw,
             weights,
@@ -194,6 +213,29 @@ EXERCISE = Exercise(
             "You apply a relu to the output. Nothing follows W^O.",
             {OUTPUTS: OUTPUTS.replace("= ops", "= ops.relu(ops") + ")"},
             "Kyubyong/transformer#17",
+        ),
+        Wrong(
+            "returned-only-with-bias",
+            "Without a bias your layer returns nothing. Return the outputs in that case too.",
+            {LAST: "if self.bias is not None:\n            return outputs + self.bias"},
+        ),
+        Wrong(
+            "bias-made-first",
+            "You make the bias before the kernel. `get_weights` and `set_weights` go by the order in which they are made.",
+            {KERNEL: "", BIAS: BIAS + "\n        " + KERNEL},
+        ),
+        Wrong(
+            "kernel-same-in-every-layer",
+            "You gave the initializer a seed, so all of your layers start from the same kernel.",
+            {KERNEL: KERNEL.replace('"glorot_uniform"', "keras.initializers.GlorotUniform(seed=1)")},
+        ),
+        Wrong(
+            "weights-always-float32",
+            "You fixed the dtype of the weights. Leave it out, and they get the layer's own.",
+            {
+                KERNEL: KERNEL.replace("shape=", 'dtype="float32", shape='),
+                BIAS: BIAS.replace("shape=", 'dtype="float32", shape='),
+            },
         ),
     ),
 )

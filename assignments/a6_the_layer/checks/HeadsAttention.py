@@ -59,12 +59,13 @@ def draw_self(rng):
 
 
 def draw_heads(rng):
-    """Return a mask for each head, (B, H, T, S), and a causal mask."""
+    """Return a mask for each head, (B, H, T, S), that hides everything from one query of one head, and a causal mask."""
     found = draw(rng)
     heads = found["weights"]["query_dense.kernel"].shape[0]
     batch, rows, columns = found["attention_mask"].shape
     mask = rng.random((batch, heads, rows, columns)) < 0.6
     mask[..., 0] = True
+    mask[-1, -1, 0] = False
     return {**found, "attention_mask": mask, "options": {"use_causal_mask": True}}
 
 
@@ -104,7 +105,7 @@ def draw_training(rng):
 
 
 def called(answer, inputs):
-    """Return the layer's result with the given weights, and how many weights it trains."""
+    """Return the layer's result with the given weights, in training also that of a second call, and how many it trains."""
     import keras
 
     keras.config.set_dtype_policy("float64")
@@ -113,8 +114,9 @@ def called(answer, inputs):
     arguments = {name: inputs[name] for name in ("query", "value", "key", "attention_mask") if name in inputs}
     layer.build(*(arguments[name].shape for name in ("query", "value", "key") if name in arguments))
     worker_api.set_weights(layer, inputs["weights"])
-    result = layer(**worker_api.tensors(arguments, "float64"), **inputs["options"])
-    return {"result": result, "how many weights are trained": len(layer.trainable_weights)}
+    calls = 2 if inputs["options"].get("training") else 1
+    result, *more = (layer(**worker_api.tensors(arguments, "float64"), **inputs["options"]) for _ in range(calls))
+    return {"result": result, "more": more, "how many weights are trained": len(layer.trainable_weights)}
 
 
 def gradients(answer, inputs):
@@ -148,31 +150,48 @@ def unknown(answer, inputs):
     query, value = inputs["query"], inputs["value"]
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
     layer = answer.HeadsAttention(heads, size)
+    mask = inputs["attention_mask"]
     layer.build((None, None, query.shape[-1]), (None, None, value.shape[-1]))
     worker_api.set_weights(layer, inputs["weights"])
-    symbolic = layer(keras.Input((None, query.shape[-1])), keras.Input((None, value.shape[-1])), use_causal_mask=True)
+    symbolic = layer(
+        *(keras.Input((None, each.shape[-1])) for each in (query, value)),
+        attention_mask=keras.Input((None, None), dtype="bool"),
+        use_causal_mask=True,
+    )
     signature = [tf.TensorSpec((None, None, each.shape[-1]), "float64") for each in (query, value)]
-    traced = tf.function(lambda *arrays: layer(*arrays, use_causal_mask=True), input_signature=signature)
-    return [traced(query, value), traced(query[:1, :1], value[:1, :2]), len(symbolic.shape)]
+    traced = tf.function(
+        lambda query, value, mask: layer(query, value, attention_mask=mask, use_causal_mask=True),
+        input_signature=[*signature, tf.TensorSpec((None, None, None), "bool")],
+    )
+    return [
+        traced(query, value, mask),
+        traced(query[-1:, :1], value[-1:, :2], mask[-1:, :, :2]),
+        len(symbolic.shape),
+    ]
 
 
 def dtypes(answer, inputs):
-    """Return the dtypes of the parts of a layer that has its own dtype."""
-    layer = answer.HeadsAttention(2, 3, dtype="float16")
+    """Return the dtypes in which the parts of a layer with its own dtype compute and keep their weights."""
+    layer = answer.HeadsAttention(2, 3, dtype="mixed_float16")
     layer.build(inputs["query"].shape, inputs["value"].shape)
-    return {name: getattr(layer, f"{name}_dense").compute_dtype for name in ("query", "key", "value", "output")}
+    parts = {name: getattr(layer, f"{name}_dense") for name in ("query", "key", "value", "output")}
+    return {name: [part.compute_dtype, part.variable_dtype] for name, part in parts.items()}
 
 
 def right_dtypes(inputs, result, expected):
     """Check that all parts have the layer's dtype."""
-    for name, dtype in result.items():
-        if dtype != expected[name]:
-            return f'in a layer that is made with dtype="float16", `{name}_dense` computes in {dtype}.'
+    for name, (computes, keeps) in result.items():
+        if [computes, keeps] != list(expected[name]):
+            says = f"`{name}_dense` computes in {computes} and has weights of {keeps}"
+            return f'in a layer that is made with dtype="mixed_float16", {says}.'
     return None
 
 
 def dropped(inputs, result, expected):
-    """Check that whole scores are dropped, that the others grow by 1 / (1 - rate), and that the returned ones do not change."""
+    """Check that whole scores are dropped, in each call others, and that the rest grow by 1 / (1 - rate).
+
+    The returned scores must not change.
+    """
     kept = 1 / (1 - inputs["made"]["dropout"])
     (output, returned), (_, scores) = (map(np.asarray, each["result"]) for each in (result, expected))
     batch, heads, rows, keys = scores.shape
@@ -190,6 +209,9 @@ def dropped(inputs, result, expected):
         return f"{share:.0%} of the scores are dropped in training, expected about {rate:.0%}."
     if any(np.all(lost == lost.take([0], axis)) for axis in range(4)):
         return "the same scores are dropped in all sentences, rows, heads or columns. Each is dropped by chance."
+    again = np.asarray(result["more"][0][0])
+    if np.shape(again) == np.shape(output) and np.array_equal(again == 0, output == 0):
+        return "the same scores are dropped in every call."
     if not np.allclose(returned, scores):
         return "the returned scores are not those before dropout."
     return None
@@ -331,6 +353,27 @@ EXERCISE = Exercise(
             {
                 "rows, columns = ops.arange(ops.shape(query)[1]), ops.arange(ops.shape(key)[1])": "rows, columns = ops.arange(int(query.shape[1])), ops.arange(int(key.shape[1]))"
             },
+        ),
+        Wrong(
+            "mask-through-numpy",
+            "You turn the mask into a NumPy array. While a model is traced, the mask holds no numbers yet.",
+            {
+                MASK: "import numpy as np\n        "
+                "mask = None if attention_mask is None else ops.convert_to_tensor(np.asarray(attention_mask, bool))"
+            },
+        ),
+        Wrong(
+            "dropout-same-in-every-call",
+            "You gave dropout a fixed seed, so the same scores are dropped in every step of the training.",
+            {
+                MIXED: "kept = keras.random.dropout(scores, self.dropout, seed=7) if training else scores\n"
+                '        mixed = ops.einsum("BHTS,BSHO->BTHO", kept, value)'
+            },
+        ),
+        Wrong(
+            "parts-compute-dtype",
+            "You pass on only the dtype that the layer computes in. In mixed precision, the weights are kept in another.",
+            {DTYPE: ', "dtype": self.compute_dtype}'},
         ),
     ),
 )

@@ -59,6 +59,7 @@ def masked(answer, inputs):
         embedding.set_weights([table])
         embedded[name] = embedding(inputs[name])
     query, value = embedded["target"], embedded["source"]
+    plain = keras.ops.convert_to_tensor(inputs["source table"][inputs["source"]])
     layer.build(query.shape, value.shape)
     worker_api.set_weights(layer, inputs["weights"])
     mask, key_mask = inputs["attention_mask"], inputs["key_mask"]
@@ -71,6 +72,9 @@ def masked(answer, inputs):
             query, value, attention_mask=mask[:, 0], return_attention_scores=True
         ),
         "with a key and a key mask": layer(query, value, keras.ops.convert_to_tensor(inputs["key"]), key_mask=key_mask),
+        "with a key mask alone": layer(query, plain, key_mask=key_mask),
+        "with a key mask and a mask of three axes": layer(query, value, attention_mask=mask[:, 0], key_mask=key_mask),
+        "with a key mask and a mask of four axes": layer(query, value, attention_mask=mask, key_mask=key_mask),
         "causal": layer(query, value, use_causal_mask=True),
         "dropout in training": bool(np.any(np.asarray(layer(query, value, training=True)) != np.asarray(output))),
         "mask on the output": None if handed is None else np.asarray(handed),
@@ -78,33 +82,45 @@ def masked(answer, inputs):
 
 
 def saved(answer, inputs):
-    """Return a model's results before it is saved and after it is loaded."""
+    """Return the results of a model that begins with ids, before it is saved and after it is loaded."""
+    import warnings
+
     import keras
 
+    warnings.filterwarnings("ignore", r"Layer '\w+' \(of type Head(Projection|Merge)\) was passed an input with a mask")
+
     keras.config.set_dtype_policy("float64")
-    heads, features, size = inputs["weights"]["query_dense.kernel"].shape
+    heads, _, size = inputs["weights"]["query_dense.kernel"].shape
     layer = answer.SavedAttention(heads, size, dropout=inputs["made"]["dropout"], name="attention")
-    query, value = (keras.Input((None, each)) for each in (features, inputs["source table"].shape[1]))
-    model = keras.Model([query, value], layer(query, value))
+    tables = [inputs["target table"], inputs["source table"]]
+    ids = [keras.Input((None,), dtype="int32") for _ in tables]
+    embeddings = [keras.layers.Embedding(*table.shape, mask_zero=True) for table in tables]
+    model = keras.Model(ids, layer(*(embedding(each) for embedding, each in zip(embeddings, ids, strict=True))))
+    for embedding, table in zip(embeddings, tables, strict=True):
+        embedding.set_weights([table])
     worker_api.set_weights(layer, inputs["weights"])
-    arrays = [inputs["target table"][inputs["target"]], inputs["source table"][inputs["source"]]]
+    arrays = [inputs["target"], inputs["source"]]
     model.save("model.keras")
     loaded = keras.models.load_model("model.keras", custom_objects={"SavedAttention": answer.SavedAttention})
     return [model(arrays), loaded(arrays), len(loaded.weights)]
 
 
 def config(answer, inputs):
-    """Return the layers' own part of the config, and what layers made from the config have: of a drawn one and a plain one."""
+    """Return the layers' own part of the config, and what layers made from the config have.
+
+    One layer has drawn arguments, mixed precision and frozen weights, the other is plain.
+    """
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
     names = ("num_heads", "key_dim", "dropout", "use_bias", "name")
     found = []
-    for options in ({**inputs["made"], "name": "mine", "dtype": "float16"}, {"name": "plain", "dtype": "float64"}):
+    frozen = {**inputs["made"], "name": "mine", "dtype": "mixed_float16", "trainable": False}
+    for options in (frozen, {"name": "plain", "dtype": "float64"}):
         made = answer.SavedAttention(heads, size, **options).get_config()
         again = answer.SavedAttention.from_config(made)
         found.append(
             {
                 "config": {name: made[name] for name in names if name in made},
-                "made of it": [*(getattr(again, name) for name in names), again.compute_dtype],
+                "made of it": [*(getattr(again, name) for name in names), again.trainable, again.dtype_policy.name],
             }
         )
     return found
@@ -202,6 +218,35 @@ EXERCISE = Exercise(
             "You combine the masks with *or*. A position is visible only if both masks allow it.",
             {BOTH: BOTH.replace("logical_and", "logical_or")},
             "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
+        ),
+        Wrong(
+            "padding-through-numpy",
+            "You turn the padding masks into NumPy arrays. While a model is made, they hold no numbers yet.",
+            {
+                EXPANDED: "import numpy as np\n\n                padding = ops.expand_dims(np.asarray(padding, bool), axes)"
+            },
+        ),
+        Wrong(
+            "key-mask-needs-value-mask",
+            "You use `key_mask` only if there is a `value_mask` too. Each hides positions by itself.",
+            {PADDINGS: "for padding in (value_mask, None if value_mask is None else key_mask):"},
+        ),
+        Wrong(
+            "key-mask-or-attention-mask",
+            "With an `attention_mask`, your `key_mask` has no effect. A position is visible only if no mask hides it.",
+            {PADDINGS: "for padding in (value_mask, key_mask if attention_mask is None else None):"},
+        ),
+        Wrong(
+            "config-base-by-hand",
+            "You wrote the base class's part of the config yourself and left out `trainable`, so a frozen layer is trained "
+            "again when it is loaded.",
+            {BASE: 'config = {"name": self.name, "dtype": self.dtype_policy}'},
+        ),
+        Wrong(
+            "config-compute-dtype",
+            "Your config holds only the dtype that the layer computes in. A layer in mixed precision is then loaded without "
+            "its float32 weights.",
+            {BASE: BASE + '\n        config["dtype"] = self.compute_dtype'},
         ),
     ),
 )

@@ -32,11 +32,12 @@ def draw_plain(rng):
 
 
 def draw_heads(rng):
-    """Return a mask for each head."""
+    """Return a mask for each head, with one head in which a query has nothing to attend to."""
     found = draw(rng)
     batch, rows, heads, _ = found["query"].shape
     mask = rng.random((batch, heads, rows, found["key"].shape[1])) < 0.6
     mask[..., 0] = True
+    mask[-1, -1, 0] = False
     return {**found, "mask": mask}
 
 
@@ -94,8 +95,10 @@ def rounded(answer, inputs):
 
 
 def gradients(answer, inputs):
-    """Return the gradients with respect to query and key."""
-    found = worker_api.gradients(answer.attention_scores, inputs, ["query", "key"])
+    """Return the gradients of a traced call with respect to query and key."""
+    import tensorflow as tf
+
+    found = worker_api.gradients(tf.function(answer.attention_scores), inputs, ["query", "key"])
     return [found["query"], found["key"]]
 
 
@@ -143,7 +146,14 @@ EXERCISE = Exercise(
         Check("edge", "without a mask", 1, draw_plain, called, times=1),
         Check("edge", "with a mask of four axes, one for each head", 1, draw_heads, called, times=1),
         Check("edge", "a row with nothing to attend to is zeros", 2, draw_empty, called, times=1),
-        Check("gradient", "the gradient, in rows with nothing to attend to as well", 2, draw_empty, gradients, times=1),
+        Check(
+            "gradient",
+            "traced, with its gradient, in rows with nothing to attend to as well",
+            2,
+            draw_empty,
+            gradients,
+            times=1,
+        ),
         Check("edge", "in float16, products beyond 65,504", 2, draw_half, half, right_half, times=1),
         Check("edge", "in every dtype: rounded once, at the end", 1, draw_sharp, rounded, right_rounded, times=1),
     ),
@@ -235,6 +245,19 @@ EXERCISE = Exercise(
             "returned-float32",
             "Your scores stay float32 when the query is float16. Cast them back to the query's dtype.",
             {"return ops.cast(scores, query.dtype)": "return scores"},
+        ),
+        Wrong(
+            "empty-row-of-one-head",
+            "With a mask of four axes, a row with nothing to attend to gets equal scores. It must get zeros, as with three.",
+            {ZEROS: ZEROS + " if mask.shape[1] == 1 else scores"},
+        ),
+        Wrong(
+            "mask-through-numpy",
+            "You turn the mask into a NumPy array. While a model is traced, the mask holds no numbers yet.",
+            {
+                'mask = ops.cast(mask, "bool")': "import numpy as np\n\n"
+                "    mask = ops.convert_to_tensor(np.asarray(mask, bool))"
+            },
         ),
     ),
 )

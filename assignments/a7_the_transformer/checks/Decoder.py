@@ -16,10 +16,15 @@ NEAR = 1e-4  # the comparison is in float32, as learners may take √d of a floa
 
 
 def draw(rng, layers=3):
-    """Return ids, an encoder's output, both masks, and the weights of some layers."""
+    """Return ids, an encoder's output, both masks, and the weights of some layers.
+
+    The look-ahead mask is (B, T, T), because it hides padding too: the first sentence is one word.
+    """
     batch, rows, columns, heads, between = sizes(rng, 5, least=2, most=7)
     width, vocabulary = 2 * heads, 11
     lengths = rng.integers(1, columns, batch)
+    targets = rng.integers(1, rows + 1, (batch, 1, 1))
+    targets[0] = 1
     mha = 3 * [(width, heads, 2), (heads, 2)]
     weights = {"embedding": [0.5 * rng.normal(size=(vocabulary, width))]}
     for layer in range(layers):
@@ -34,7 +39,7 @@ def draw(rng, layers=3):
     return {
         "x": rng.integers(1, vocabulary, (batch, rows)),
         "enc_output": rng.normal(size=(batch, columns, width)),
-        "look_ahead_mask": np.tril(np.ones((1, rows, rows), bool)),
+        "look_ahead_mask": np.tril(np.arange(rows) < targets.repeat(rows, axis=1)),
         "padding_mask": (np.arange(columns) < lengths[:, None])[:, None],
         "made": [layers, width, heads, between, vocabulary, rows + 3, 0.3],
         "weights": weights,
@@ -152,6 +157,15 @@ EXERCISE = Exercise(
             "You do not apply dropout after adding the positions.",
             {DROPOUT: ""},
             "tensorflow/tensorflow#42625",
+        ),
+        Wrong(
+            "look-ahead-made-anew",
+            "You make the look-ahead mask yourself. Pass on the one that you get, which can hide the target's padding too.",
+            {
+                MASKS: MASKS.replace(
+                    ": look_ahead_mask,", ': ops.cast(ops.tril(ops.ones((1, length, length))), "bool"),'
+                )
+            },
         ),
     ),
 )

@@ -20,11 +20,15 @@ def attention(rng, heads, size, width):
     return [*found, 0.3 * rng.normal(size=(heads, size, width)), rng.normal(size=(width,))]
 
 
+def lengths(rng, batch, longest):
+    """Return the sentences' lengths as a column; only the last one has no padding."""
+    return np.append(rng.integers(1, max(2, longest), batch - 1), longest)[:, None]
+
+
 def drawn(rng, batch, rows, columns, heads, size, between):
-    """Return all inputs for these sizes; the padding mask hides something in every sentence but one."""
+    """Return all inputs for these sizes; both masks hide padding in every sentence but one."""
     width = heads * size
-    lengths = rng.integers(1, columns, batch)
-    lengths[-1] = columns
+    target, source = ((np.arange(n) < lengths(rng, batch, n))[:, None] for n in (rows, columns))
     weights = {name: attention(rng, heads, size, width) for name in ("mha1", "mha2")}
     weights["ffn"] = [
         rng.normal(size=(width, between)),
@@ -37,8 +41,8 @@ def drawn(rng, batch, rows, columns, heads, size, between):
     return {
         "x": rng.normal(size=(batch, rows, width)),
         "enc_output": rng.normal(size=(batch, columns, width)),
-        "look_ahead_mask": np.tril(np.ones((1, rows, rows), bool)),
-        "padding_mask": (np.arange(columns) < lengths[:, None])[:, None],
+        "look_ahead_mask": np.tril(target.repeat(rows, axis=1)),
+        "padding_mask": source,
         "made": [width, heads, between, 0.3],
         "weights": weights,
         "training": False,
@@ -51,9 +55,16 @@ def draw(rng):
 
 
 def draw_square(rng):
-    """Return target and source of one length, so that each mask would fit in the other's place."""
+    """Return target and source of one length, so that each mask would fit in the other's place.
+
+    The look-ahead mask is (1, T, T), and the padding mask (B, T, S) hides other positions from each query.
+    """
     batch, positions, heads, size, between = sizes(rng, 5, least=3, most=8)
-    return drawn(rng, batch, positions, positions, heads, size, between)
+    found = drawn(rng, batch, positions, positions, heads, size, between)
+    mask = found["padding_mask"] & (rng.random((batch, positions, positions)) < 0.7)
+    mask[..., 0] = mask[-1, 0, -1] = True
+    mask[-1, 1:2, -1] = False
+    return {**found, "look_ahead_mask": np.tril(np.ones((1, positions, positions), bool)), "padding_mask": mask}
 
 
 def draw_training(rng):
@@ -170,6 +181,20 @@ EXERCISE = Exercise(
             "returned-exchanged",
             "You return the scores in reverse order. Block 1's come first.",
             {LAST: LAST.replace("scores1, scores2", "scores2, scores1")},
+        ),
+        Wrong(
+            "look-ahead-not-read",
+            "You use Keras' causal mask instead of `look_ahead_mask`, which can hide the target's padding too.",
+            {FIRST: FIRST.replace("attention_mask=look_ahead_mask", "use_causal_mask=look_ahead_mask is not None")},
+        ),
+        Wrong(
+            "padding-of-first-query",
+            "You use the first row of the padding mask for all queries. A mask (B, T, S) can hide other positions from each.",
+            {
+                SECOND: SECOND.replace(
+                    "attention_mask=padding_mask", "value_mask=None if padding_mask is None else padding_mask[:, 0]"
+                )
+            },
         ),
     ),
 )

@@ -13,12 +13,14 @@ NEAR = 1e-4  # the comparison is in float32, as learners may take √d of a floa
 
 
 def draw(rng, layers=3):
-    """Return ids with padding, and the weights of some layers."""
+    """Return ids with padding, a mask that hides a word too, and the weights of some layers."""
     batch, positions, heads, between = sizes(rng, 4, least=3, most=7)
     width, vocabulary = 2 * heads, 11
     ids = rng.integers(1, vocabulary, (batch, positions))
     ids[:, -1] = 0
     ids[-1] = rng.integers(1, vocabulary, positions)
+    mask = np.not_equal(ids, 0)[:, None]
+    mask[-1, 0, 0] = False
     weights = {"embedding": [0.5 * rng.normal(size=(vocabulary, width))]}
     for layer in range(layers):
         weights[str(layer)] = [
@@ -29,7 +31,7 @@ def draw(rng, layers=3):
         ]
     return {
         "x": ids,
-        "mask": np.not_equal(ids, 0)[:, None],
+        "mask": mask,
         "made": [layers, width, heads, between, vocabulary, positions + 3, 0.3],
         "weights": weights,
         "training": False,
@@ -136,6 +138,14 @@ EXERCISE = Exercise(
             "You do not apply dropout after adding the positions.",
             {DROPOUT: ""},
             "tensorflow/tensorflow#42625",
+        ),
+        Wrong(
+            "mask-from-ids",
+            "You make the mask from the ids instead of passing on the one that you get, which can hide words too.",
+            {
+                LENGTH: LENGTH
+                + "\n        if mask is not None:\n            mask = ops.expand_dims(ops.not_equal(x, 0), 1)"
+            },
         ),
     ),
 )

@@ -44,6 +44,16 @@ def draw(rng):
     }
 
 
+def draw_rows(rng):
+    """Return a mask (B, S, S) that hides other positions from each query."""
+    found = draw(rng)
+    batch, positions, _ = found["x"].shape
+    mask = found["mask"] & (rng.random((batch, positions, positions)) < 0.7)
+    mask[..., 0] = mask[-1, 0, -1] = True
+    mask[-1, 1:2, -1] = False
+    return {**found, "mask": mask}
+
+
 def draw_training(rng):
     """Return inputs for training, without a mask."""
     return {**draw(rng), "mask": None, "training": True}
@@ -70,7 +80,8 @@ EXERCISE = Exercise(
     uses=("numpy", "keras", "tensorflow"),
     needs=("fully_connected",),
     checks=(
-        *standard(draw, signature=1, shape=1, values=6, ask=called, times=1),
+        *standard(draw, signature=1, shape=1, values=5, ask=called, times=1),
+        Check("edge", "a mask that hides other positions from each query, (B, S, S)", 1, draw_rows, called, times=1),
         Check(
             "values",
             "in training: dropout in the attention, and on the fully connected part",
@@ -153,6 +164,11 @@ EXERCISE = Exercise(
                 FORWARD: "forward = self.ffn(block1)",
                 LAST: "return self.layernorm2(self.dropout_ffn(block1 + forward, training=training))",
             },
+        ),
+        Wrong(
+            "mask-of-first-query",
+            "You use the first row of the mask for all queries. A mask (B, S, S) can hide other positions from each.",
+            {ATTENTION: ATTENTION.replace("attention_mask=mask", "value_mask=None if mask is None else mask[:, 0]")},
         ),
     ),
 )

@@ -13,15 +13,17 @@ NEAR = 1e-4  # the comparison is in float32, as learners may take √d of a floa
 
 
 def draw(rng):
-    """Return ids, three different masks, and a seed for the weights."""
+    """Return ids, three different masks, and a seed for the weights. The look-ahead mask is (B, T, T): it hides padding too."""
     batch, rows, columns, heads, between, source, target = sizes(rng, 7, least=3, most=10)
     hidden = rng.random((2, batch, 1, columns)) < 0.6
     hidden[..., 0] = True
+    targets = rng.integers(1, rows + 1, (batch, 1, 1))
+    targets[0] = 1
     return {
         "input_sentence": rng.integers(1, source, (batch, columns)),
         "output_sentence": rng.integers(1, target, (batch, rows)),
         "enc_padding_mask": hidden[0],
-        "look_ahead_mask": np.tril(np.ones((1, rows, rows), bool)),
+        "look_ahead_mask": np.tril(np.arange(rows) < targets.repeat(rows, axis=1)),
         "dec_padding_mask": hidden[1],
         "made": [1, 2 * heads, heads, between, source, target, columns + 2, rows + 1, 0.3],
         "training": False,
@@ -143,6 +145,14 @@ EXERCISE = Exercise(
                 DECODED: DECODED.replace("training=training", "training=False"),
             },
             "tensorflow/tensorflow#42625",
+        ),
+        Wrong(
+            "look-ahead-made-anew",
+            "You make the look-ahead mask yourself. Pass on the one that you get, which can hide the target's padding too.",
+            {
+                MASKS: "length = output_sentence.shape[1]\n        "
+                + MASKS.replace(": look_ahead_mask,", ': ops.cast(ops.tril(ops.ones((1, length, length))), "bool"),')
+            },
         ),
     ),
 )

@@ -1,5 +1,7 @@
 """The checks of `fully_connected`, with the usual mistakes in activations."""
 
+import numpy as np
+
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 FIRST = 'first = keras.layers.Dense(fully_connected_dim, activation="relu")'
@@ -32,11 +34,29 @@ def called(answer, inputs):
     return model(inputs["x"])
 
 
-def shapes(answer, inputs):
-    """Return the shapes of the weights and of the result."""
+def parts(answer, inputs):
+    """Return the shapes of the result and the weights, whether it is a `Sequential`, and whether training changes it."""
+    import keras
+
     model = answer.fully_connected(*inputs["weights"][0].shape)
     result = model(inputs["x"])
-    return [tuple(result.shape), *(tuple(each.shape) for each in model.weights)]
+    return {
+        "shapes": [tuple(result.shape), *(tuple(each.shape) for each in model.weights)],
+        "is a Sequential": isinstance(model, keras.Sequential),
+        "is the same in training": all(
+            np.allclose(model(inputs["x"], training=True), result, atol=1e-6) for _ in range(20)
+        ),
+    }
+
+
+def right_parts(inputs, result, expected):
+    """Check the shapes of the weights, in their order, and the rest of `parts`."""
+    if not result["is a Sequential"]:
+        return "the model is no `keras.Sequential`."
+    if not result["is the same in training"]:
+        return "in training the model gives other numbers. It is two dense layers and nothing else."
+    found, wanted = ([tuple(shape) for shape in each["shapes"][1:]] for each in (result, expected))
+    return None if found == wanted else f"the shapes of its weights are {found}, expected {wanted}."
 
 
 EXERCISE = Exercise(
@@ -47,7 +67,15 @@ EXERCISE = Exercise(
     uses=("numpy", "keras", "tensorflow"),
     checks=(
         *standard(draw, signature=1, shape=1, values=6, ask=called, times=2),
-        Check("invariants", "the shapes of the weights, in their order", 2, draw, shapes, times=1),
+        Check(
+            "invariants",
+            "a `Sequential` with the right weights, and nothing random in it",
+            2,
+            draw,
+            parts,
+            right_parts,
+            times=1,
+        ),
     ),
     wrong=(
         Wrong(
@@ -95,6 +123,19 @@ EXERCISE = Exercise(
             "feed-forward-three-layers",
             "You have one layer too many. One goes up to the larger width, and one comes down.",
             {LAST: "return keras.Sequential([first, keras.layers.Dense(fully_connected_dim), second])"},
+        ),
+        Wrong(
+            "feed-forward-dropout-inside",
+            "You put dropout between the two layers. Here it follows the second, and the layer that uses your model applies it.",
+            {LAST: "return keras.Sequential([first, keras.layers.Dropout(0.1), second])"},
+        ),
+        Wrong(
+            "feed-forward-functional",
+            "You return a functional model. A `keras.Sequential` is asked for.",
+            {
+                LAST: "inputs = keras.Input((None, embedding_dim))\n"
+                "    return keras.Model(inputs, second(first(inputs)))"
+            },
         ),
     ),
 )

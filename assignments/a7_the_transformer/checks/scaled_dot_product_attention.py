@@ -55,7 +55,7 @@ def draw_padding(rng):
 
 
 def draw_common(rng):
-    """Return one mask (1, T, S) for all items of the batch."""
+    """Return one mask (1, T, S) for all items of the batch. `common` passes it without its first axis too."""
     found = draw(rng)
     return {**found, "mask": found["mask"][-1:]}
 
@@ -64,6 +64,12 @@ def draw_large(rng):
     """Return logits of thousands, with weights that are nearly 0 or 1."""
     found = draw(rng)
     return {**found, "q": 60.0 * found["q"], "k": 60.0 * found["k"]}
+
+
+def common(answer, inputs):
+    """Return the result for a mask (1, T, S), and that for a mask (T, S)."""
+    masks = {"(1, T, S)": inputs["mask"], "(T, S)": inputs["mask"][0]}
+    return {shape: answer.scaled_dot_product_attention(**{**inputs, "mask": mask}) for shape, mask in masks.items()}
 
 
 def shares(inputs, result, expected):
@@ -89,7 +95,7 @@ EXERCISE = Exercise(
         Check("edge", "without a mask", 1, draw_plain),
         Check("edge", "a query with nothing to attend to gets zeros, not NaN and not an average", 2, draw_padding),
         Check("edge", "logits of thousands do not overflow", 1, draw_large),
-        Check("edge", "one mask for all items of the batch, (1, T, S)", 1, draw_common),
+        Check("edge", "one mask for all items of the batch, (1, T, S) or (T, S)", 1, draw_common, common),
     ),
     wrong=(
         Wrong(
@@ -178,6 +184,12 @@ EXERCISE = Exercise(
             "weights-not-returned",
             "You return the logits with the output. Return the weights after the softmax.",
             {LAST: "return np.matmul(weights, v), logits"},
+        ),
+        Wrong(
+            "mask-two-axes-as-padding",
+            "You take a mask of two axes for the padding of each item. It broadcasts to (B, T, S), so it is (T, S), one "
+            "for all items.",
+            {ALLOWED: "np.broadcast_to(mask[:, None] if mask.ndim == 2 else mask, logits.shape)"},
         ),
     ),
     bank=lambda inputs: Trial(

@@ -153,7 +153,7 @@ def _accepts(inputs, result, expected):
     if any(right):
         return f"it objects to {sum(map(bool, right))} of {len(right)} right implementations."
     if not any(wrong.values()):
-        return "it objects to no implementation at all. Raise an `AssertionError`; the returned value does not count."
+        return "it objects to no implementation at all. Raise an error, as `assert` does; the returned value does not count."
     return None
 
 

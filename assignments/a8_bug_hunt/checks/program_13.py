@@ -9,10 +9,13 @@ VARIANCE = "np.mean(centred**2, axis=1, keepdims=True)"
 
 
 def draw(rng):
+    """Draw sentences of which the last is so small that the epsilon matters."""
     batch, positions, features = sizes(rng, 3, least=3)
     kernels = {f"{role}_kernel": rng.normal(size=(features, features)) for role in ("query", "key", "value")}
+    inputs = rng.normal(size=(batch, features, positions)) + rng.normal(scale=2, size=(features, 1))
+    inputs[-1] /= 1000
     return {
-        "inputs": rng.normal(size=(batch, features, positions)) + rng.normal(scale=2, size=(features, 1)),
+        "inputs": inputs,
         **kernels,
         "gain": rng.uniform(0.5, 2, size=features),
         "bias": rng.normal(size=features),
@@ -71,6 +74,11 @@ EXERCISE = Exercise(
                 "logits.max(axis=-1, keepdims=True)": "logits.max(axis=1, keepdims=True)",
             },
             "labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254",
+        ),
+        Wrong(
+            "norm-epsilon-outside",
+            "You add the epsilon to the root. It belongs inside the root, to the variance.",
+            {"np.sqrt(variance + 1e-6)": "(np.sqrt(variance) + 1e-6)"},
         ),
     ),
 )

@@ -8,13 +8,16 @@ RETURNED = "return norm(x + feed_forward)"
 
 
 def draw(rng):
+    """Draw sentences of which the last is all zeros, so that its normalization divides by the epsilon alone."""
     batch, positions, features, inner = sizes(rng, 4, least=3)
     kernels = {
         f"{role}_kernel": rng.normal(scale=features**-0.5, size=(features, features))
         for role in ("query", "key", "value")
     }
+    inputs = rng.normal(scale=1.5, size=(batch, positions, features))
+    inputs[-1] = 0
     return {
-        "inputs": rng.normal(scale=1.5, size=(batch, positions, features)),
+        "inputs": inputs,
         **kernels,
         "inner_kernel": rng.normal(scale=features**-0.5, size=(features, inner)),
         "outer_kernel": rng.normal(scale=inner**-0.5, size=(inner, features)),
@@ -72,6 +75,11 @@ EXERCISE = Exercise(
             "feed-forward-input-of-block",
             "You fixed the last line, but now the feed-forward network gets the layer's input instead of the attention part's result.",
             {"np.maximum(x @ inner_kernel": "np.maximum(inputs @ inner_kernel"},
+        ),
+        Wrong(
+            "norm-epsilon-missing",
+            "Your normalization has no epsilon any more, so it divides by 0 where all features of a position are equal.",
+            {" + 1e-6)": ")"},
         ),
     ),
 )

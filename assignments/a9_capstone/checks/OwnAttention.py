@@ -97,16 +97,19 @@ def called(answer, inputs):
 
 
 def in_a_model(answer, inputs):
-    """Return the output of a functional model of unknown sizes that contains the layer."""
+    """Return the output of a functional model of unknown sizes that contains the layer, and gets a mask."""
     import keras
 
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["weights"]["query_kernel"].shape
     query, value = (keras.Input((None, inputs[name].shape[-1])) for name in ("query", "value"))
+    mask = keras.Input((None, None), dtype="bool")
     layer = answer.OwnAttention(heads, size, name="own", trainable=False)
-    model = keras.Model([query, value], layer(query, value, use_causal_mask=True))
+    model = keras.Model([query, value, mask], layer(query, value, attention_mask=mask, use_causal_mask=True))
     worker_api.set_weights(layer, inputs["weights"])
-    return {"output": model([inputs["query"], inputs["value"]]), "trainable weights": len(model.trainable_weights)}
+    masks = np.repeat(inputs["attention_mask"], len(inputs["query"]), axis=0)
+    output = model([inputs["query"], inputs["value"], masks])
+    return {"output": output, "trainable weights": len(model.trainable_weights)}
 
 
 EXERCISE = Exercise(
@@ -128,7 +131,7 @@ EXERCISE = Exercise(
         Check("edge", "a padding mask (B, 1, S), and no key", 2, draw_padding, called, times=1),
         Check("edge", "a causal mask, with more keys than queries", 2, draw_causal, called, times=1),
         Check("edge", "a causal mask and a mask for all items, with fewer keys", 2, draw_both, called, times=1),
-        Check("unknown batch", "it works in a functional model of unknown sizes", 2, draw_causal, in_a_model, times=1),
+        Check("unknown batch", "it works in a functional model of unknown sizes", 2, draw_both, in_a_model, times=1),
     ),
     wrong=(
         Wrong(
@@ -266,6 +269,14 @@ EXERCISE = Exercise(
                 '                logits = ops.einsum("BTHO,BSHO->BHTS", query / self.key_dim**0.5, key)\n' + HIDDEN
             },
             "proposed in jadore801120/attention-is-all-you-need-pytorch#217",
+        ),
+        Wrong(
+            "mask-through-numpy",
+            "You turn the mask into a NumPy array. While a model is made, the mask holds no numbers yet.",
+            {
+                'mask = ops.expand_dims(ops.cast(attention_mask, "bool"), 1)  # (B, 1, T, S)': "import numpy as np\n\n"
+                "            mask = ops.expand_dims(np.asarray(attention_mask, bool), 1)"
+            },
         ),
     ),
 )

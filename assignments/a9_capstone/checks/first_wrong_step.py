@@ -136,7 +136,7 @@ def other_inputs(rng):
 
 
 def draw_suspects(rng, wanted=None, large=0.0, draw_inputs=trained_inputs):
-    """Draw the steps of suspects in any order.
+    """Draw suspects in any order. The steps of each are in any order too.
 
     Each suspect has a process of its own: an answer could take what most of them have for right. Some logits are about
     as large as `large`.
@@ -154,8 +154,8 @@ def draw_suspects(rng, wanted=None, large=0.0, draw_inputs=trained_inputs):
         weights["key_bias"] = weights["key_bias"] + large * scale * first
     found = changes(*inputs.values(), row=int(rng.integers(len(query))))
     names = [name for name in found if wanted is None or name in wanted]
-    steps = [attend(*inputs.values(), *found[name]) for name in rng.permutation(names)]
-    return {**inputs, "steps": steps}
+    done = [attend(*inputs.values(), *found[name]) for name in rng.permutation(names)]
+    return {**inputs, "steps": [{str(name): each[name] for name in rng.permutation(STEPS)} for each in done]}
 
 
 def draw(rng):
@@ -335,6 +335,11 @@ EXERCISE = Exercise(
             "You use `np.allclose` with its own limits. They are relative to each element, and too narrow for float32: small "
             "elements of a right layer differ by more.",
             {CLOSE: "if not np.allclose(steps[name], array):"},
+        ),
+        Wrong(
+            "order-of-the-dict",
+            "You go through the suspect's dict as it comes. Go through the steps in the order in which they are computed.",
+            {LOOP: "for name, array in ((name, right[name]) for name in steps):"},
         ),
     ),
 )

@@ -34,6 +34,17 @@ def draw_widths(rng):
     return found
 
 
+def draw_square(rng):
+    """Draw as many heads as features, inside of a head too, so that no shape gives away the order of the axes."""
+    batch, rows, columns, width = sizes(rng, 4, least=3)
+    shapes = [(width, width, width), (width, width)] * 3 + [(width, width, width), (width,)]
+    return {
+        "arrays": [rng.normal(size=shape) for shape in shapes],
+        "query": 0.5 * rng.normal(size=(batch, rows, width)),
+        "value": rng.normal(size=(batch, columns, width)),
+    }
+
+
 def taken(answer, inputs):
     """Return the weights that were taken, the output with them, and whether the built-in layer has kept its own."""
     import keras
@@ -83,9 +94,10 @@ EXERCISE = Exercise(
     needs=("OwnAttention",),
     seconds=20.0,
     checks=(
-        *standard(draw, signature=1, shape=1, values=4, ask=taken, times=2),
+        *standard(draw, signature=1, shape=1, values=3, ask=taken, times=2),
         Check("invariants", "your layer gives the built-in's numbers", 2, draw, taken, judge_numbers, times=2),
         Check("edge", "a value of another width than the query", 2, draw_widths, taken, times=1),
+        Check("edge", "as many heads as features", 1, draw_square, taken, times=1),
     ),
     wrong=(
         Wrong(
@@ -161,6 +173,12 @@ EXERCISE = Exercise(
             "You handed the built-in's weights to your layer as they are. Three of the kernels have their axes in another "
             "order.",
             {ROLES: "own.set_weights(builtin.get_weights())\n    " + ROLES},
+        ),
+        Wrong(
+            "exchanged-where-shapes-differ",
+            "You exchange the axes only where the shapes differ. With as many heads as features, nothing in the shape shows "
+            "that they have to change places.",
+            {'if role != "output":': 'if kernel.shape != getattr(own, f"{role}_kernel").shape:'},
         ),
     ),
 )

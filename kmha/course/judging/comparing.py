@@ -68,12 +68,25 @@ def _dict_difference(result: Any, expected: Mapping[Any, Any], tolerance: float,
 
 
 def _list_difference(result: Any, expected: Any, tolerance: float, form_only: bool, path: str) -> _Found:
+    if is_stack(result, expected):
+        result = list(result)
     if not isinstance(result, tuple | list) or len(result) != len(expected):
         return path, f"is {_describe(result)}, expected a {type(expected).__name__} of {len(expected)}."
     for index, each in enumerate(expected):
         if found := _difference(result[index], each, tolerance, form_only, f"{path or 'result'}[{index}]"):
             return found
     return None
+
+
+def is_stack(result: Any, expected: Any) -> bool:
+    """Return whether a result is one array whose elements can be unpacked into the expected arrays.
+
+    >>> is_stack(np.zeros((2, 3)), (np.ones(3), np.ones(3)))
+    True
+    """
+    if not isinstance(result, np.ndarray) or result.ndim < 2 or len(result) != len(expected):
+        return False
+    return all(isinstance(each, np.ndarray) and each.shape == result.shape[1:] for each in expected)
 
 
 def _array_difference(result: Any, expected: Any, tolerance: float, form_only: bool, path: str) -> _Found:
@@ -156,6 +169,7 @@ def where(result: Any, expected: Any, tolerance: float, path: str = "result") ->
            [ True, False]]))
     """
     if isinstance(expected, Mapping | tuple | list):
+        result = list(result) if not isinstance(expected, Mapping) and is_stack(result, expected) else result
         keys = list(expected) if isinstance(expected, Mapping) else range(len(expected))
         inner = (where(result[key], expected[key], tolerance, f"{path}[{key!r}]") for key in keys)
         return next((found for found in inner if found is not None), None)

@@ -15,6 +15,8 @@ ARRAY = np.arange(6.0).reshape(2, 3)
         (ARRAY + 4e-5, ARRAY),
         (np.array([np.nan, np.inf]), np.array([np.nan, np.inf])),
         ((ARRAY, 3), [ARRAY, 3]),
+        (np.stack([ARRAY, ARRAY + 1]), (ARRAY, ARRAY + 1)),  # whoever unpacks it gets the right arrays
+        ({"a": np.stack([ARRAY, ARRAY + 1])}, {"a": [ARRAY, ARRAY + 1]}),
         ({"a": ARRAY, "b": "text"}, {"a": ARRAY, "b": "text"}),
         (None, None),
         (3.0, 3),
@@ -45,6 +47,23 @@ def test_equal_results(result, expected):
         (ARRAY + 0.5, ARRAY.astype(int), "your result contains floats, expected integers."),
         (2.5, 2.0, "your result is 2.5, which is wrong."),
         ((ARRAY,), (ARRAY, ARRAY), "your result is a tuple of 1, expected a tuple of 2."),
+        (np.stack([ARRAY, ARRAY]), (ARRAY,), "your result is an array of shape (2, 2, 3), expected a tuple of 1."),
+        (
+            np.stack([ARRAY.T, ARRAY.T]),
+            (ARRAY, ARRAY),
+            "your result is an array of shape (2, 3, 2), expected a tuple of 2.",
+        ),
+        (np.array([2, 3]), (2, 3), "your result is an array of shape (2,), expected a tuple of 2."),
+        (
+            (ARRAY, ARRAY),
+            np.stack([ARRAY, ARRAY + 1]),
+            "6 of 12 elements differ, the first at [1, 0, 0]: yours is 0. All of them are at index 1 of axis 0.",
+        ),
+        (
+            np.stack([ARRAY, ARRAY + 1]),
+            (ARRAY, ARRAY),
+            "6 of 6 elements differ in result[1], the first at [0, 0]: yours is 1.",
+        ),
         ((ARRAY, ARRAY + 1), (ARRAY, ARRAY), "6 of 6 elements differ in result[1], the first at [0, 0]: yours is 1."),
         ((ARRAY, ARRAY.T), (ARRAY, ARRAY), "result[1] has the shape (3, 2), expected (2, 3)."),
         ({"a": 1}, {"b": 1}, "your result is a dict with 'a', expected a dict with 'b'."),
