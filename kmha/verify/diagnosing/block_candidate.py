@@ -162,7 +162,7 @@ class BlockCandidate(LayerCandidate):
 
     def _sizes_with(self, trial: Trial, drawn: BlockSizes) -> BlockSizes:
         with quietly():
-            return self._sizes_of(self.thing if self.built else self._new(trial), drawn)
+            return self._sizes_of(self.thing if self.built else self._new_in_any_dtype(trial), drawn)
 
     def _variables(self, layer: Any) -> list[Variable]:
         return [each for each in self.adapter.variables(layer) if owner(each) not in self.unused]
@@ -208,6 +208,17 @@ class BlockCandidate(LayerCandidate):
                 return layer
         self.adapter.build(layer, self._arguments(ways[-1]), self.convention.dtype)
         return layer
+
+    def _new_in_any_dtype(self, trial: Trial) -> Any:
+        """Return a new layer in the convention's dtype, or in float32 if its code computes in float32 alone."""
+        start = self.convention
+        try:
+            return self._new(trial)
+        except (Exception, SystemExit):  # untrusted code may raise anything
+            self.use_convention(dataclasses.replace(start, dtype="float32"))
+            return self._new(trial)
+        finally:
+            self.use_convention(start)
 
     def _sizes_of(self, layer: Any, drawn: BlockSizes) -> BlockSizes:
         """Return the drawn sizes, with the sizes that the layer's weights have in their places."""

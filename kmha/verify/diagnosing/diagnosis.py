@@ -12,6 +12,7 @@
 (('scale-missing',), 'You did not scale the logits. Divide them by √O before the softmax.')
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,8 @@ from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.other_readings import (
     cannot_do_without_memory,
+    explains_more,
+    lone_mask,
     memory_is_ignored,
     memory_raises,
     needs_temperature,
@@ -280,6 +283,12 @@ def _diagnose(
     if name := needs_temperature(candidate, found.ids):
         read = functools.partial(read, said={"temperature": name})
         return _diagnose(read, float16, seed, source, tell, on_call, chain)
+    if not found.right and (name := lone_mask(candidate)):
+        with contextlib.suppress(CandidateError):
+            again = functools.partial(read, said={"look_ahead": name})
+            other = _diagnose(again, float16, seed, source, tell, on_call, candidate.chain)
+            if explains_more(other, found):
+                return other
     if not found.right:
         doubts = sureness.advice(found)
         return dataclasses.replace(found, verdict=UNJUDGED, advice=doubts, line=None) if doubts else found

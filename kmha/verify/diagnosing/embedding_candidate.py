@@ -275,9 +275,16 @@ def for_each_item(answer: Answer, trial: Trial) -> Answer:
 
 
 class EncodingFunction(Candidate):
-    """A function of a number of positions and of a width, which returns the positional encoding."""
+    """A function of a number of positions and of a width, which returns the positional encoding.
+
+    It may be a function of one position instead, which returns this position's encoding.
+
+    Attributes:
+        one_position: Whether it was seen to encode one position.
+    """
 
     chain = NAME
+    one_position = False
 
     def __init__(
         self,
@@ -312,15 +319,28 @@ class EncodingFunction(Candidate):
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         arguments = self.arguments(trial)
-        return self.function(**arguments), with_copies(arguments)
+        result = self.function(**arguments)
+        self.one_position = np.ndim(result) == 1
+        if self.one_position:
+            each = ({**arguments, self.roles["length"]: position} for position in range(trial.query.shape[1]))
+            result = np.stack([np.asarray(self.function(**one)) for one in each])
+        return result, with_copies(arguments)
 
     def answer(self, trial: Trial) -> Answer:
         return for_each_item(super().answer(trial), trial)
 
     def code(self, trial: Trial) -> list[str]:
         head = reproduction.imports(self.function, self.framework, self.source, self.name)
-        made = ", ".join(f"{name}={value!r}" for name, value in self.arguments(trial).items())
-        return [*head, f"result = {self.name}({made})"]
+        arguments = {name: repr(value) for name, value in self.arguments(trial).items()}
+        if not self.one_position:
+            return [*head, f"result = {_call(self.name, arguments)}"]
+        length = self.roles["length"]
+        called = _call(self.name, {**arguments, length: "position"})
+        return [*head, f"result = np.stack([{called} for position in range({arguments[length]})])"]
+
+
+def _call(name: str, arguments: Mapping[str, str]) -> str:
+    return f"{name}({', '.join(f'{each}={value}' for each, value in arguments.items())})"
 
 
 def encoding_roles(found: Parameters, said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str] | None:

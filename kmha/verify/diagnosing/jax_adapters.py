@@ -172,7 +172,8 @@ class HaikuAdapter(JaxAdapter):
         initial = {"w_init": hk.initializers.RandomNormal()} if "w_init" in constructor(layer_class) else {}
 
         def run(**inputs: Any) -> Any:
-            return layer_class(**{**initial, **arguments})(**inputs)
+            keys = required_keys(layer_class.__call__, self.random_key)
+            return layer_class(**{**initial, **arguments})(**inputs, **keys)
 
         return Held(hk.transform_with_state(run))
 

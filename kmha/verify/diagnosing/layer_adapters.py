@@ -87,7 +87,9 @@ class KerasAdapter(Adapter):
         """Call the layer. Keras passes `training` on to sublayers even if the layer's own call has no such argument."""
         arguments = dict(arguments)
         first = [arguments.pop(name) for name in list(arguments)[:1] if isinstance(arguments[name], list | dict)]
-        return layer(*first, **{"training": training, **arguments})
+        if self.method == "call" or "training" in call_parameters(layer, self.method):
+            arguments = {"training": training, **arguments}
+        return layer(*first, **arguments)
 
     def variables(self, layer: Any) -> list[Variable]:
         """Return the variables, named by attribute path, because Keras itself calls a sublayer `wq` just `dense_4`."""
@@ -279,13 +281,22 @@ def adapter_of(layer_class: type) -> Any:
     homes = [parent.__module__ for parent in layer_class.__mro__]
     for package, adapter in ADAPTERS.items():
         if any(f"{home}.".startswith(f"{package}.") for home in homes):
-            return adapter()
+            found = adapter()
+            owners = {name: _owner(layer_class, name) for name in ("__call__", found.method)}
+            if [name for name, home in owners.items() if not f"{home}.".startswith(f"{package}.")] == ["__call__"]:
+                found.method = "__call__"  # the class replaces the framework's own way of calling
+            return found
     if is_plain(layer_class):
         return PlainAdapter(layer_class)
     raise ValueError(
         f"{layer_class.__name__} is neither a keras.Layer nor a torch.nn.Module, nor a module of flax, Haiku or "
         "Equinox, nor a class with arrays as weights that can be called. Give a function that calls it."
     )
+
+
+def _owner(layer_class: type, name: str) -> str:
+    """Return the module of the class that defines a method."""
+    return next((parent.__module__ for parent in layer_class.__mro__ if name in vars(parent)), "")
 
 
 def is_layer(thing: Any) -> bool:

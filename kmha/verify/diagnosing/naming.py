@@ -49,7 +49,7 @@ ARGUMENTS: dict[str, str] = {
     "hiddenff mlpdim pfdim ffsize densedim latentdim ffnhidden ffhidden dinner dimff hiddenfeatures filtersize dhidden "
     "ffndim ffwidth innerdim feedforwarddimension intermediatesize ninner nhidden inter feedforwardchannels ffnsize "
     "encoderffndim decoderffndim feedforwardhiddensize ffembeddim dimffn ffnembeddim hiddenwidth ffdimension "
-    "feedforwardhidden ff",
+    "feedforwardhidden ff neurons",
     "batch_first": "batchfirst",
     "use_bias": "usebias withbias bias useattentionbias qkvbias attentionbias attnbias outbias useqkvbias",
     "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "
@@ -74,8 +74,8 @@ ARGUMENTS: dict[str, str] = {
 HIDDEN = re.compile("^(d|n|num)?hid(den)?s?(dim|size|count)?$|^units$")
 # Names of what turns its input by positions.
 ROTARY = re.compile("rotary|rope|rotate")
-_ARRAY = "(inputs?|tensors?|hidden|states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
-_WIDTH = "(channels|dims?|size|features?|width|count)"
+_ARRAY = "(inputs?|tensors?|hidden|(hidden)?states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
+_WIDTH = "(channels|dims?|size|sz|features?|width|count)"
 # Names of arguments that belong to the memory, which is the output of an encoder.
 OF_MEMORY = re.compile("encoder|(^|_)enc_|memory|cross|context")
 # Patterns of names that no list has.

@@ -5,15 +5,22 @@ A layer that attends to a memory only on request, such as with `is_cross_attenti
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.unknown_mistakes import returned_input
+from kmha.verify.diagnosing.verdicts import KNOWN, UNKNOWN
+
+if TYPE_CHECKING:
+    from kmha.verify.diagnosing.diagnosis import Diagnosis
+
+MASK_ROLES = ("mask", "look_ahead", "padding", "memory_mask", "target_padding")
 
 
 def optional_memory(candidate: Candidate) -> str:
@@ -47,6 +54,19 @@ def cannot_do_without_memory(candidate: Candidate, results: Sequence[TrialResult
         return False
     answered = [result for result in results if not result.answer.error]
     return not answered or bool(returned_input(answered))
+
+
+def lone_mask(candidate: Candidate) -> str:
+    """Return the name of a decoder layer's only mask, which may be the one of its self-attention, or ""."""
+    masks = {role: name for role, name in candidate.roles.items() if naming.is_mask(name) or role in MASK_ROLES}
+    is_decoder = candidate.chain == "decoder" and [*masks] == ["mask"]
+    return masks["mask"] if is_decoder and masks["mask"] not in candidate.said.values() else ""
+
+
+def explains_more(other: "Diagnosis", found: "Diagnosis") -> bool:
+    """Return whether another reading, with which all calls run, explains what `found` does not."""
+    ran = not other.errors and any(result.trial.masked for result in other.results)
+    return ran and (other.right or (other.verdict, found.verdict) == (KNOWN, UNKNOWN))
 
 
 def _is_not_asked_to_cross(candidate: LayerCandidate) -> bool:

@@ -140,6 +140,12 @@ for _id, _says, _source, _exponent in (
         "zju3dv/LoFTR#41",
         lambda j, d: -(j // 2 * 2) * (-math.log(10000.0) / d // 2) / math.log(10000.0),
     ),
+    (
+        "divided-in-logarithm",
+        "You divided inside of the logarithm: log(10000 / d). Divide the logarithm: log(10000) / d.",
+        PAPER,
+        lambda j, d: (j // 2 * 2) * math.log(10000.0 / d) / math.log(10000.0),
+    ),
 ):
     register(f"positions-exponent-{_id}", _says, "the exponent of the angles", _source, exponents=_exponents(_exponent))
 

@@ -25,3 +25,11 @@ class Attention(hk.Module):
     def _project(self, x, name):
         x = hk.Linear(self.num_heads * self.key_size, name=name)(x)
         return x.reshape(*x.shape[:2], self.num_heads, self.key_size)
+
+
+class Seeded(Attention):
+    """The call needs a key of random numbers."""
+
+    def __call__(self, query, key, value, rng, mask=None):
+        jax.random.uniform(rng)
+        return super().__call__(query, key, value, mask)

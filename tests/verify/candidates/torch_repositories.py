@@ -56,3 +56,14 @@ class HeadsOfItems(nn.Module):
     def forward(self, x, mask=None):
         x = self.norm1(x + self.attention(x, x, x, mask if mask is None else mask.unsqueeze(0)))
         return self.norm2(x + self.ffn(x))
+
+
+class SelfMaskedDecoder(DecoderLayer):
+    """Its only mask is the one of its self-attention."""
+
+    def __init__(self, d_model, heads, neurons, scale=True):
+        super().__init__(d_model, heads, neurons)
+        self.first.scale = self.second.scale = scale
+
+    def forward(self, x, memory, mask=None):
+        return super().forward(x, None if mask is None else mask.unsqueeze(1), memory, None)

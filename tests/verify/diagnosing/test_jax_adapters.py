@@ -25,6 +25,7 @@ WRONG = [
     ("equinox_modules", "Attention", "merged without transpose", "merge-not-transposed"),
     ("equinox_modules", "Encoder", "no residual", "residual-missing-attention"),
     ("haiku_modules", "Attention", "multiplied", "scale-multiplied"),
+    ("haiku_modules", "Seeded", "multiplied", "scale-multiplied"),
     ("haiku_modules", "Attention", "fills 0", "mask-zeroes-logits"),
     ("haiku_modules", "Attention", "key for value", "mix-key"),
 ]

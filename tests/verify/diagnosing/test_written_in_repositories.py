@@ -13,6 +13,8 @@ from kmha.verify import diagnose
         ("SequenceDecoder", {"second": "padding"}, ()),
         ("SequenceDecoder", {"second": "both"}, ("decoder-masks-look-ahead-with-padding",)),
         ("SequenceDecoder", {"second": "look-ahead"}, ("decoder-masks-look-ahead-for-cross",)),
+        ("SingleEncoder", {}, ()),
+        ("Direct", {}, ()),
     ],
 )
 def test_keras(candidate, name, arguments, ids):
@@ -27,6 +29,8 @@ def test_keras(candidate, name, arguments, ids):
         ("Attention", {"scale": False}, ("scale-missing",)),
         ("DecoderLayer", {}, ()),
         ("HeadsOfItems", {}, ("mask-items-as-heads",)),
+        ("SelfMaskedDecoder", {}, ()),
+        ("SelfMaskedDecoder", {"scale": False}, ("scale-missing",)),
     ],
 )
 def test_torch(candidate, name, arguments, ids):
@@ -79,3 +83,21 @@ def test_sizes_of_positions():
         return np.where(np.arange(dm) % 2, np.cos(angles), np.sin(angles))
 
     assert diagnose(positional_encoding).right
+
+
+@pytest.mark.parametrize(
+    ("exponent", "ids"),
+    [
+        (lambda j, d: j // 2 * 2 / d, ()),
+        (lambda j, d: 2 * j / d, ("positions-exponent-doubled-per-feature",)),
+        (lambda j, d: j // 2 * 2 * np.log(10000 / d) / np.log(10000), ("positions-exponent-divided-in-logarithm",)),
+    ],
+)
+def test_the_encoding_of_one_position(exponent, ids):
+    def positional_encoding(position, d_model):
+        angles = [position / 10000 ** exponent(j, d_model) for j in range(d_model)]
+        return np.array([np.cos(angle) if j % 2 else np.sin(angle) for j, angle in enumerate(angles)])
+
+    found = diagnose(positional_encoding)
+    assert (found.verdict, found.ids) == ("known" if ids else "right", ids), found
+    assert ids == () or "np.stack([positional_encoding(position=position" in str(found)
