@@ -69,6 +69,13 @@ def kind_of_made(layer: LayerCandidate) -> str:
     return chain_of_weights(variables, layer.roles) if layer.chain == "attention" else "attention"
 
 
+def is_block(candidate: Any) -> bool:
+    """Return whether a candidate was taken for attention, and its weights fit a block instead."""
+    if not isinstance(candidate, LayerCandidate) or candidate.weights_error is None:
+        return False
+    return chain_of_weights(candidate.weights_error.variables, candidate.roles) != "attention"
+
+
 def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -> str:
     """Return the chain that layers with these weights compute."""
     matrices = [v for v in without_extras(variables)[0] if len(squeezed(v.shape)) > 1]

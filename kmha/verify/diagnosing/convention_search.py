@@ -18,6 +18,7 @@ import numpy as np
 from kmha.verify.chains.attention import ImpossibleError, Trial
 from kmha.verify.choices import CHOICES, combinations
 from kmha.verify.diagnosing import matching, naming
+from kmha.verify.diagnosing.block_kind import is_block
 from kmha.verify.diagnosing.calling import possible_masks
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.choice_search import attention_choices, distance_with, unlikeliness, with_choices
@@ -113,6 +114,8 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
         for entry in layouts:
             if _worth_trying(entry, [one for one in found if one.convention.sizes == kind]):
                 found.append(_try_layout(candidate, seed, {**entry, "sizes": kind}))
+            if found[-1].fit == Fit.RAISES and is_block(candidate):  # it is read again as what it is
+                return found[-1]
         # A layout in which all calls run comes before one in which a mistake explains the few that do.
         best = max(found, key=lambda one: (one.fit == Fit.RIGHT, one.share, one.fit))
         runs_oddly = best.fit == Fit.RUNS and best.share == 1 and kind != SIZE_KINDS[0]

@@ -42,12 +42,12 @@ from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.other_readings import (
     cannot_do_without_memory,
-    explains_more,
-    lone_mask,
+    explains_all,
     memory_is_ignored,
     memory_raises,
     needs_temperature,
     optional_memory,
+    unexplained_mask,
 )
 from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.reproduction import script
@@ -268,6 +268,12 @@ def _diagnose(
         if chain != "attention":
             return _diagnose(read, float16, seed, source, tell, on_call, chain)
         raise CandidateError(f"{candidate.name}: {str(candidate.weights_error).removeprefix(f'{candidate.name}: ')}")
+    if name := unexplained_mask(candidate, results):
+        with contextlib.suppress(CandidateError):
+            again = functools.partial(read, said={"look_ahead": name})
+            other = _diagnose(again, float16, seed, source, tell, on_call, candidate.chain)
+            if explains_all(other):
+                return other
     sizes = chosen.sizes
     if chosen.convention.entry == SINGLE:
         sizes = dataclasses.replace(sizes, batch=1)
@@ -283,12 +289,6 @@ def _diagnose(
     if name := needs_temperature(candidate, found.ids):
         read = functools.partial(read, said={"temperature": name})
         return _diagnose(read, float16, seed, source, tell, on_call, chain)
-    if not found.right and (name := lone_mask(candidate)):
-        with contextlib.suppress(CandidateError):
-            again = functools.partial(read, said={"look_ahead": name})
-            other = _diagnose(again, float16, seed, source, tell, on_call, candidate.chain)
-            if explains_more(other, found):
-                return other
     if not found.right:
         doubts = sureness.advice(found)
         return dataclasses.replace(found, verdict=UNJUDGED, advice=doubts, line=None) if doubts else found

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import naming
+from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import TrialResult
+from kmha.verify.diagnosing.sureness import MISSING
 from kmha.verify.diagnosing.unknown_mistakes import returned_input
-from kmha.verify.diagnosing.verdicts import KNOWN, UNKNOWN
+from kmha.verify.diagnosing.verdicts import KNOWN
 
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
@@ -56,17 +57,25 @@ def cannot_do_without_memory(candidate: Candidate, results: Sequence[TrialResult
     return not answered or bool(returned_input(answered))
 
 
-def lone_mask(candidate: Candidate) -> str:
-    """Return the name of a decoder layer's only mask, which may be the one of its self-attention, or ""."""
+def unexplained_mask(candidate: Candidate, results: Sequence[TrialResult]) -> str:
+    """Return the name of a decoder layer's only mask, which may be the one of its self-attention, or "".
+
+    It is the one of the second attention if the answers are then right, or have a mistake besides a missing mask.
+    """
     masks = {role: name for role, name in candidate.roles.items() if naming.is_mask(name) or role in MASK_ROLES}
-    is_decoder = candidate.chain == "decoder" and [*masks] == ["mask"]
-    return masks["mask"] if is_decoder and masks["mask"] not in candidate.said.values() else ""
+    if candidate.chain != "decoder" or [*masks] != ["mask"] or masks["mask"] in candidate.said.values():
+        return ""
+    answered = [result for result in results if not result.answer.error]
+    if answered and matching.explains(answered):
+        return ""
+    named = {id for match in matching.singles(answered, candidate.chain) for id in match.ids} if answered else set()
+    return "" if named - MISSING else masks["mask"]
 
 
-def explains_more(other: "Diagnosis", found: "Diagnosis") -> bool:
-    """Return whether another reading, with which all calls run, explains what `found` does not."""
-    ran = not other.errors and any(result.trial.masked for result in other.results)
-    return ran and (other.right or (other.verdict, found.verdict) == (KNOWN, UNKNOWN))
+def explains_all(found: "Diagnosis") -> bool:
+    """Return whether all calls of a reading ran, some of them with masks, and are right or have one mistake."""
+    ran = not found.errors and any(result.trial.masked for result in found.results)
+    return ran and (found.right or (found.verdict == KNOWN and len(found.mistakes) == 1))
 
 
 def _is_not_asked_to_cross(candidate: LayerCandidate) -> bool:
