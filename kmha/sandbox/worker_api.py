@@ -131,13 +131,7 @@ def figure(drawn: Any) -> dict[str, Any]:
         (first, last), (low, high), near = axes.get_xlim(), axes.get_ylim(), 1e-6
         whole = first <= left + near and right <= last + near
         whole = whole and min(low, high) <= min(rows) + near and max(rows) <= max(low, high) + near
-        ticks, labels = {}, {}
-        for name, axis, ends in (("x", axes.xaxis, (first, last)), ("y", axes.yaxis, (low, high))):
-            texts = [_seen(label) for label in axis.get_ticklabels()]
-            found = sorted(zip(map(float, axis.get_ticklocs()), texts, strict=False))
-            seen = axes.axison and axis.get_visible()
-            ticks[name] = [each for each in found if seen and min(ends) - near <= each[0] <= max(ends) + near]
-            labels[name] = _seen(axis.label) if seen else ""
+        labels, ticks = _labels(axes)
         # The private ones are those that `set_title` writes with loc="left" and loc="right".
         titles = [axes.title, *(getattr(axes, f"_{side}_title") for side in ("left", "right"))]
         cmap = meshes[0].get_cmap()
@@ -160,6 +154,18 @@ def figure(drawn: Any) -> dict[str, Any]:
             }
         )
     return {"panels": panels}
+
+
+def _labels(axes: Any) -> tuple[dict[str, str], dict[str, list[tuple[float, str]]]]:
+    """Return the labels of both axes, and their ticks as places with texts, as far as they can be seen."""
+    labels, ticks, near = {}, {}, 1e-6
+    for name, axis, ends in (("x", axes.xaxis, axes.get_xlim()), ("y", axes.yaxis, axes.get_ylim())):
+        seen = axes.axison and axis.get_visible()
+        texts = [_seen(label) for label in axis.get_ticklabels()]
+        found = sorted(zip(map(float, axis.get_ticklocs()), texts, strict=False))
+        ticks[name] = [each for each in found if seen and min(ends) - near <= each[0] <= max(ends) + near]
+        labels[name] = _seen(axis.label) if seen else ""
+    return labels, ticks
 
 
 def _seen(text: Any) -> str:

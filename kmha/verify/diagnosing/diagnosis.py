@@ -249,31 +249,16 @@ def _diagnose(
 ) -> Diagnosis:
     """Diagnose a candidate without a cache, which `read` makes, as `chain` if that is known."""
     candidate = read(chain)
-    without_memory = functools.partial(read, further={optional_memory(candidate): None})
     if memory_is_ignored(candidate):
-        read = without_memory
+        read = functools.partial(read, further={optional_memory(candidate): None})
         candidate = read(chain)
     candidate.source, candidate.on_call = source, on_call
     chosen, results = _run(candidate, seed, tell)
     half = () if float16 else tuple(result for result in results if result.trial.dtype == "float16")
     results = tuple(result for result in results if result not in half)
-    if memory_raises(candidate, results):
-        return _diagnose(without_memory, float16, seed, source, tell, on_call, chain)
-    if cannot_do_without_memory(candidate, results):
-        crossed = _diagnose(read, float16, seed, source, tell, on_call, CROSSING)
-        if crossed.verdict != RAISES:
-            return crossed
-    if candidate.weights_error is not None and all(result.answer.error for result in results):
-        chain = kind_of_made(candidate) if isinstance(candidate, LayerCandidate) else "attention"
-        if chain != "attention":
-            return _diagnose(read, float16, seed, source, tell, on_call, chain)
-        raise CandidateError(f"{candidate.name}: {str(candidate.weights_error).removeprefix(f'{candidate.name}: ')}")
-    if name := unexplained_mask(candidate, results):
-        with contextlib.suppress(CandidateError):
-            again = functools.partial(read, said={"look_ahead": name})
-            other = _diagnose(again, float16, seed, source, tell, on_call, candidate.chain)
-            if explains_all(other):
-                return other
+    diagnose_as = functools.partial(_diagnose, float16=float16, seed=seed, source=source, tell=tell, on_call=on_call)
+    if other := _other_reading(read, candidate, results, diagnose_as, chain):
+        return other
     sizes = chosen.sizes
     if chosen.convention.entry == SINGLE:
         sizes = dataclasses.replace(sizes, batch=1)
@@ -287,12 +272,42 @@ def _diagnose(
     }
     found = _judge(known, tell)
     if name := needs_temperature(candidate, found.ids):
-        read = functools.partial(read, said={"temperature": name})
-        return _diagnose(read, float16, seed, source, tell, on_call, chain)
+        return diagnose_as(functools.partial(read, said={"temperature": name}), chain=chain)
     if not found.right:
         doubts = sureness.advice(found)
         return dataclasses.replace(found, verdict=UNJUDGED, advice=doubts, line=None) if doubts else found
     return dataclasses.replace(found, wrong_layout=chosen.wrong_layout, in_float16=_diagnose_float16(found, half))
+
+
+def _other_reading(
+    read: Callable[..., Candidate],
+    candidate: Candidate,
+    results: tuple[TrialResult, ...],
+    diagnose_as: Callable[..., Diagnosis],
+    chain: str,
+) -> Diagnosis | None:
+    """Return the diagnosis of another reading of a candidate if it suits better, or `None`.
+
+    Raises:
+        CandidateError: The candidate's weights fit no known form.
+    """
+    if memory_raises(candidate, results):
+        return diagnose_as(functools.partial(read, further={optional_memory(candidate): None}), chain=chain)
+    if cannot_do_without_memory(candidate, results):
+        crossed = diagnose_as(read, chain=CROSSING)
+        if crossed.verdict != RAISES:
+            return crossed
+    if candidate.weights_error is not None and all(result.answer.error for result in results):
+        chain = kind_of_made(candidate) if isinstance(candidate, LayerCandidate) else "attention"
+        if chain != "attention":
+            return diagnose_as(read, chain=chain)
+        raise CandidateError(f"{candidate.name}: {str(candidate.weights_error).removeprefix(f'{candidate.name}: ')}")
+    if name := unexplained_mask(candidate, results):
+        with contextlib.suppress(CandidateError):
+            other = diagnose_as(functools.partial(read, said={"look_ahead": name}), chain=candidate.chain)
+            if explains_all(other):
+                return other
+    return None
 
 
 def _run(
