@@ -116,7 +116,7 @@ def _places(found: "Diagnosis") -> Iterator[str]:
     """Yield the options for inputs that kmha took by their places, unless one mistake with them explains all calls."""
     places = getattr(found.candidate, "by_place", {})
     order = _right_order(found) if {*ROLES} <= places.keys() else None
-    if order:
+    if order and order != ROLES:
         options = " ".join(f"--role {role}={places[other]}" for role, other in zip(ROLES, order, strict=True))
         yield f"It is right with its arguments in another order: {options}."
         return

@@ -29,6 +29,27 @@ class Attention(nn.Module):
         return self.out(mixed.reshape(len(mixed), mixed.shape[1], -1))
 
 
+class Placed(nn.Module):
+    """Its inputs have no usual names, and keys and values share a projection if `shared`."""
+
+    def __init__(self, d_model, num_heads, shared=True):
+        super().__init__()
+        self.num_heads, self.size = num_heads, d_model // num_heads
+        self.W_Q, self.W_K = (nn.Linear(d_model, d_model, bias=False) for _ in range(2))
+        self.W_V = self.W_K if shared else nn.Linear(d_model, d_model, bias=False)
+        self.W_O = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x_query, x_key, x_value, attention_mask=None):
+        query, key, value = (
+            layer(x).unflatten(-1, (self.num_heads, self.size)).transpose(1, 2)
+            for layer, x in ((self.W_Q, x_query), (self.W_K, x_key), (self.W_V, x_value))
+        )
+        logits = query @ key.transpose(2, 3) / self.size**0.5
+        if attention_mask is not None:
+            logits = logits.masked_fill(attention_mask == 0, -torch.inf)
+        return self.W_O((torch.softmax(logits, -1) @ value).transpose(1, 2).flatten(2))
+
+
 class DecoderLayer(nn.Module):
     """Its memory has no usual name, its masks are required, and the first is called `mask`."""
 

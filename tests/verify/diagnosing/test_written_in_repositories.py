@@ -39,6 +39,13 @@ def test_torch(candidate, name, arguments, ids):
     assert (found.verdict, found.ids) == ("known" if ids else "right", ids), found
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_inputs_in_their_usual_order_need_no_other(candidate, shared):
+    pytest.importorskip("torch")
+    found = diagnose(candidate("torch_repositories", "Placed")(12, 3, shared))
+    assert (found.verdict, found.ids) == (("known", ("kernels-key-for-value",)) if shared else ("right", ())), found
+
+
 @pytest.mark.parametrize(
     ("slip", "scale", "verdict", "ids", "says"),
     [
