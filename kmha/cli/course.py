@@ -147,6 +147,13 @@ def reset(exercise: str, yes: bool) -> None:
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N", help="Seed of the inputs."
 )
+@click.option(
+    "--edits",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Also try N small edits of each solution, and list those that get full points.",
+)
 @click.option("--notebooks", is_flag=True, help="Also run the notebooks of the assignments; this takes minutes.")
 @click.option("--write-readme", is_flag=True, help="Only write assignments/README.md, the list of all exercises.")
 @to_write("--json", "json_file", "Also write the results as JSON.")
@@ -157,6 +164,9 @@ def verify(exercises: tuple[str, ...], **options: Any) -> None:
     and its mistake must be identified. No hint may contain a line of the solution, and copied numbers must not pass
     with another seed. Without EXERCISE, all exercises are verified, and assignments/README.md must list them. The exit
     status is 1 if there is a problem.
+
+    An edit of a solution that gets full points is no problem if it computes the same. Otherwise the checks do not vary
+    what it changes. FROZEN stands for a value that stays as it was in the first call.
     """
     from kmha.cli import course_teacher
 

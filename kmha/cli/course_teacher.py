@@ -26,6 +26,7 @@ from kmha.cli.course_common import command, display_path, progress_bar
 from kmha.course.classroom import grades, grading, listing, pages, submissions, verifying, workers
 from kmha.course.classroom import gradescope as gradescoping
 from kmha.course.classroom import release as releasing
+from kmha.course.classroom.edits import Edit, with_full_points
 from kmha.course.classroom.grading import GradedSubmission, GradingRun
 from kmha.course.classroom.verifying import Problem
 from kmha.course.exercises import content, extras
@@ -41,18 +42,29 @@ _OTHERS_WRITE, _OTHERS_ENTER = 0o022, 0o011  # permissions of everyone but the o
 
 
 class Verified(NamedTuple):
-    """An exercise and its problems. `points` and `wrong` are 0 if the exercise cannot be read."""
+    """An exercise and its problems. `points` and `wrong` are 0 if the exercise cannot be read.
+
+    `edits` are the small edits of its solution that get full points.
+    """
 
     id: str
     points: int
     wrong: int
     seconds: float
     problems: tuple[Problem, ...]
+    edits: tuple[Edit, ...]
 
 
 @command
 def verify(
-    exercises: tuple[str, ...], *, jobs: int, seed: int, notebooks: bool, write_readme: bool, json_file: Path | None
+    exercises: tuple[str, ...],
+    *,
+    jobs: int,
+    seed: int,
+    edits: int,
+    notebooks: bool,
+    write_readme: bool,
+    json_file: Path | None,
 ) -> int:
     """Verify some exercises, or all exercises and their list. Return 1 if there is a problem."""
     if any(item.released for item in content.items()):
@@ -68,7 +80,7 @@ def verify(
     results, across = [], []
     longest = max((len(item.id) for item in items), default=0)
     with progress_bar("exercises", len(items)) as step:
-        for verified in _verify_items(items, jobs, seed):
+        for verified in _verify_items(items, jobs, seed, edits):
             results.append(verified)
             _show_verified(out, verified, longest)
             step("exercises")
@@ -154,7 +166,7 @@ def _choose(chosen: Sequence[str]) -> tuple[Assignment, ...]:
     return tuple(each for each in available if not chosen or each.id in chosen)
 
 
-def _verify_items(items: Sequence[Item], jobs: int, seed: int) -> Iterator[Verified]:
+def _verify_items(items: Sequence[Item], jobs: int, seed: int, edits: int) -> Iterator[Verified]:
     """Verify exercises in parallel, and yield the results in order. Each worker has its own sandboxes."""
     own, pools = threading.local(), []
 
@@ -162,7 +174,7 @@ def _verify_items(items: Sequence[Item], jobs: int, seed: int) -> Iterator[Verif
         if not hasattr(own, "pool"):
             own.pool = workers.StoppablePool()
             pools.append(own.pool)
-        return _verify_item(item, own.pool, seed)
+        return _verify_item(item, own.pool, seed, edits)
 
     executor = ThreadPoolExecutor(jobs)
     try:
@@ -176,14 +188,16 @@ def _verify_items(items: Sequence[Item], jobs: int, seed: int) -> Iterator[Verif
             pool.close()
 
 
-def _verify_item(item: Item, pool: Pool, seed: int) -> Verified:
+def _verify_item(item: Item, pool: Pool, seed: int, edits: int) -> Verified:
     begin, points, wrong = time.monotonic(), 0, 0
+    passed: tuple[Edit, ...] = ()
     try:
         points, wrong = item.spec.points, len(item.spec.wrong)
         problems = tuple(verifying.verify(item, pool.get(item.spec.uses), seed))
+        passed = tuple(with_full_points(item, pool.get(item.spec.uses), seed, edits))
     except Exception as error:  # the files of an exercise are code, and may raise anything
         problems = (Problem(item.id, f"it cannot be read: {type(error).__name__}: {error}"),)
-    return Verified(item.id, points, wrong, time.monotonic() - begin, problems)
+    return Verified(item.id, points, wrong, time.monotonic() - begin, problems, passed)
 
 
 def _verify_across(items: Sequence[Item], everything: bool, notebooks: int) -> Iterator[Problem]:
@@ -210,6 +224,8 @@ def _show_verified(out: Console, verified: Verified, longest: int) -> None:
     out.print(Text.assemble(f"{verified.id:{longest}}  {numbers}  ", verdict), soft_wrap=True)
     for problem in verified.problems:
         out.print(Text(f"    {problem.message}"), soft_wrap=True)
+    for edit in verified.edits:
+        out.print(Text(f"    full points with line {edit.line} as: {edit.new}    # {edit.old}"), soft_wrap=True)
 
 
 def _show_verified_total(out: Console, results: Sequence[Verified], across: int, seed: int) -> None:
@@ -226,7 +242,8 @@ def _write_verified(path: Path, results: Sequence[Verified], across: Sequence[Pr
 
     names = ("id", "points", "wrong", "seconds")
     exercises = [
-        {name: getattr(verified, name) for name in names} | {"found": as_dicts(verified.problems)}
+        {name: getattr(verified, name) for name in names}
+        | {"found": as_dicts(verified.problems), "edits": [edit._asdict() for edit in verified.edits]}
         for verified in results
     ]
     atomic_files.write_json(path, {"seed": seed, "exercises": exercises, "across": as_dicts(across)})

@@ -432,6 +432,16 @@ def test_verify(run, tmp_path):
         ("a1.twice", 32, []),
         ("a1.again", 5, []),
     ]
+    assert [each["edits"] for each in found["exercises"]] == [[], []]
+
+
+def test_verify_lists_edits_with_full_points(run, tmp_path):
+    output = run("verify", "a1.twice", "--edits", "30", "--json", str(tmp_path / "found.json"))
+    line = "full points with line 7 as: factor_of_the_solution * array    # factor_of_the_solution * np.asarray(array)"
+    assert line in output
+    assert "no problems" in output
+    [exercise] = json.loads((tmp_path / "found.json").read_text())["exercises"]
+    assert "factor_of_the_solution * array" in [edit["new"] for edit in exercise["edits"]]
 
 
 def test_verify_all(run, assignments):
