@@ -95,7 +95,7 @@ def _put(owner: ast.AST, field: str, index: int | None, node: ast.AST) -> None:
 
 
 def _others(node: ast.AST, owner: ast.AST) -> Iterator[ast.AST]:
-    """Yield what may stand in the place of a node."""
+    """Yield what may replace a node."""
     match node:
         case ast.Compare(left, [operator], [right]):
             yield ast.Compare(left, [_OTHER[type(operator)]()], [right])
