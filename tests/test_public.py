@@ -46,7 +46,7 @@ COMMANDS = {
     "course reset": "EXERCISE --yes",
     "course solution": "EXERCISE --yes",
     "course start": "FOLDER --notebooks",
-    "course verify": "EXERCISES --jobs --seed --notebooks --write-readme --json",
+    "course verify": "EXERCISES --jobs --seed --edits --notebooks --write-readme --json",
     "course watch": "--seed",
     "diagnose": """
         CANDIDATE --set --mask --role --expect --float16 --seed --backend --bank --deform --configurations --pairs
