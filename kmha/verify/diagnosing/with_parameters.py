@@ -1,12 +1,14 @@
 """A function that takes its weights as one argument, as a class that holds them.
 
 `attention(params, x, mask=None)` says nothing of what `params` is. Code written like this has a function beside it that
-makes the weights, such as `init_params(rng, d_model, n_heads)`. kmha finds that function by what it returns.
+makes the weights, such as `init_params(rng, d_model, n_heads)`. kmha finds that function by what it returns. Without
+one, kmha makes a dict of the weights that the code reads, such as `params["W_q"]`, if their names tell what they are.
 """
 
 import ast
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,12 +35,14 @@ class WithParameters:
         maker: Function that makes its weights.
         place: Name of the function's argument that takes the weights.
         roles: Names of the constructor's arguments, keyed by role, where the names themselves do not tell.
+        is_dict: Whether kmha makes the weights itself, as a dict.
     """
 
     function: Callable[..., Any]
     maker: Callable[..., Any]
     place: str
     roles: Mapping[str, str]
+    is_dict: bool
 
 
 class FunctionAdapter(PlainAdapter):
@@ -58,10 +62,12 @@ class FunctionAdapter(PlainAdapter):
         settings = [f"{n}={values[n]}" for n in parameters(own.function) if n in values]
         settings += [f"{n}={values[m]}" for n, m in _shared(own.function, maker).items() if m in values]
         lines = self.statements("layer", slots, weights)
+        made_weights = "{}" if own.is_dict else f"{maker.__name__}({', '.join(passed)})"
+        imports = [] if own.is_dict else reproduction.imports(maker, "numpy", "", maker.__name__)[1:]
         return [
             "import functools",
-            *reproduction.imports(maker, "numpy", "", maker.__name__)[1:],
-            f"{own.place} = {maker.__name__}({', '.join(passed)})",
+            *imports,
+            f"{own.place} = {made_weights}",
             *(line.replace(f"layer.{own.place}", own.place) for line in lines),
             f"layer = functools.partial({', '.join([name, f'{own.place}={own.place}', *settings])})",
         ]
@@ -87,7 +93,8 @@ def as_class(function: Any) -> type[WithParameters] | None:
         roles = _roles_of_maker(maker, texts)
         if roles is not None:
             return _made_class(function, maker, place, roles)
-    return None
+    made_up = _maker_of_dict(function, place)
+    return None if made_up is None else _made_class(function, made_up, place, {}, is_dict=True)
 
 
 def _place(found: Parameters) -> str | None:
@@ -105,6 +112,24 @@ def _makers(function: Any) -> Sequence[Callable[..., Any]]:
     scope = getattr(inspect.unwrap(function), "__globals__", {})
     others = [each for each in scope.values() if inspect.isfunction(each) and each.__module__ == function.__module__]
     return [each for each in others if each is not function and _takes_sizes(parameters(each))][:LIMIT]
+
+
+def _maker_of_dict(function: Any, place: str) -> Callable[..., Any] | None:
+    """Return a function that makes a dict of the weights that the code of attention reads, or `None`.
+
+    Every weight must have a known name. The kernels are square, as wide as the input.
+    """
+    keys = re.findall(rf"\b{re.escape(place)}\[['\"](\w+)['\"]\]", frameworks.source_of(function))
+    found = {key: naming.weight(key) for key in keys}
+    kernels = {role for role, is_bias in found.values() if not is_bias}
+    if not {"query", "key", "value"} <= kernels or None in {role for role, _ in found.values()}:
+        return None
+
+    def maker(width: int) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(0)
+        return {key: rng.normal(size=(width,) * (1 if is_bias else 2)) for key, (_, is_bias) in found.items()}
+
+    return maker
 
 
 def _takes_sizes(found: Parameters) -> bool:
@@ -166,7 +191,9 @@ def _shared(function: Any, maker: Callable[..., Any]) -> dict[str, str]:
     return {name: own[role] for role, name in there.items() if role in own and name != own[role]}
 
 
-def _made_class(function: Any, maker: Callable[..., Any], place: str, roles: Mapping[str, str]) -> type[WithParameters]:
+def _made_class(
+    function: Any, maker: Callable[..., Any], place: str, roles: Mapping[str, str], is_dict: bool = False
+) -> type[WithParameters]:
     found, makes = parameters(function), parameters(maker)
     shared = _shared(function, maker)
     by_role = {name: role for role, name in naming.roles_of(found).items()}
@@ -188,6 +215,7 @@ def _made_class(function: Any, maker: Callable[..., Any], place: str, roles: Map
     call.__signature__, call.__wrapped__ = _signature(inputs), inspect.unwrap(function)  # type: ignore[attr-defined]
     body = {"__init__": construct, "__call__": call, "__module__": function.__module__, "__doc__": function.__doc__}
     body |= {"function": staticmethod(function), "maker": staticmethod(maker), "place": place, "roles": dict(roles)}
+    body["is_dict"] = is_dict
     body |= {"__qualname__": function.__qualname__, "__wrapped__": inspect.unwrap(function)}
     return type(function.__name__, (WithParameters,), body)
 

@@ -67,6 +67,13 @@ def block(theta, x, heads, pad=None, wrong=""):
     return x + inner if wrong == "no norm" else normed(x + inner, **second)
 
 
+def named(params, x, num_heads, wrong=""):
+    """Take one sequence x (T, I) alone. Nothing beside it makes its weights, but their names tell what they are."""
+    q, k, v = x @ params["W_q"] + params["b_q"], x @ params["W_k"], x @ params["W_v"]
+    q, k, v = (by_heads(each, num_heads) for each in (q, k, v))
+    return attended(q, k, v, power=1.0 if wrong == "no root" else 0.5) @ params["W_o"] + params["b_o"]
+
+
 def lonely(params, x, num_heads):
     """Have no maker beside it that makes `params["nowhere"]`."""
     return by_heads(x @ params["nowhere"], num_heads)

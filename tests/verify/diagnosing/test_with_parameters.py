@@ -5,7 +5,7 @@ from kmha.verify import diagnose
 from kmha.verify.diagnosing.with_parameters import as_class
 
 
-@pytest.mark.parametrize("name", ["self_attention", "block", "strict_block"])
+@pytest.mark.parametrize("name", ["self_attention", "block", "strict_block", "named"])
 def test_a_right_function_is_right(candidate, name):
     found = diagnose(candidate("functions_with_weights", name))
     assert found.right, found.ids
@@ -17,6 +17,7 @@ def test_a_right_function_is_right(candidate, name):
     ("name", "wrong", "ids"),
     [
         ("self_attention", "no root", ("scale-without-root",)),
+        ("named", "no root", ("scale-without-root",)),
         ("block", "no norm", ("norm-missing-feed-forward",)),
         ("block", "rows", ("padding-on-queries",)),
     ],
@@ -31,7 +32,7 @@ def test_attention_that_is_not_causal_is_right(candidate):
     assert found.right
 
 
-@pytest.mark.parametrize(("name", "wrong"), [("self_attention", "no root"), ("block", "no norm")])
+@pytest.mark.parametrize(("name", "wrong"), [("self_attention", "no root"), ("block", "no norm"), ("named", "no root")])
 def test_the_script_runs(candidate, name, wrong):
     function = candidate("functions_with_weights", name)
     found = diagnose(function, arguments={"wrong": wrong})
@@ -46,7 +47,7 @@ def test_the_script_runs(candidate, name, wrong):
 def test_the_maker_is_found_by_what_it_returns(candidate):
     held = as_class(candidate("functions_with_weights", "block"))
     assert (held.maker.__name__, held.place, held.roles) == ("new_block", "theta", {"width": "m", "inner": "z"})
-    assert as_class(candidate("functions_with_weights", "lonely")) is None  # nothing makes its weights
+    assert as_class(candidate("functions_with_weights", "lonely")) is None  # nothing makes or names its weights
     assert as_class(candidate("functions_with_weights", "softmax")) is None  # it takes no weights
 
 
