@@ -176,9 +176,8 @@ def diagnose(
         candidate: Keras layer, torch module, or module of flax, Haiku or Equinox, as a class or an instance, or a
             function of NumPy, TensorFlow, torch or JAX arrays, with or without weights among its arguments. If one
             argument takes all weights, a function of the same module must make them, or their names, such as
-            `params["W_q"]`, must tell what they are. If it has a key/value cache,
-            decoding with the cache is compared with decoding without it. A `Decoding` says how to decode, if kmha
-            cannot work it out.
+            `params["W_q"]`, must tell what they are. If it has a key/value cache, decoding with the cache is compared
+            with decoding without it. A `Decoding` says how to decode, if kmha cannot work it out.
         arguments: Arguments of the constructor or the function whose meaning does not follow from their names.
         mask: "attends" if True (or 1) in the candidate's mask means *attend*, "hides" if True means *hide*, "adds" if
             the mask is added to the logits, with 0 where attending is allowed. By default, the meaning with which the
