@@ -320,7 +320,7 @@ class EncodingFunction(Candidate):
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         arguments = self.arguments(trial)
         result = self.function(**arguments)
-        self.one_position = np.ndim(result) == 1
+        self.one_position = len(getattr(result, "shape", ())) == 1
         if self.one_position:
             each = ({**arguments, self.roles["length"]: position} for position in range(trial.query.shape[1]))
             result = np.stack([np.asarray(self.function(**one)) for one in each])
