@@ -10,6 +10,8 @@ import numpy as np
 
 from kmha.sandbox.encoding import decode, encode, read
 
+NEAR = 1e-6  # difference of two places in a figure that nobody sees
+
 _connection: dict[str, Any] = {}
 
 
@@ -106,6 +108,42 @@ def seed_dropouts(layer: Any) -> None:
         generator.state.assign([1, number])
 
 
+def new_weights(layers: Sequence[Any], inputs: Any, equation: str, shape: Sequence[int]) -> dict[str, Any]:
+    """Return what the weights of new layers are, as `kmha.course.judging.right_weights` compares them.
+
+    Args:
+        layers: Two layers with a kernel, the first with a bias and the second without one.
+        inputs: Array to call the layers with, which makes their weights.
+        equation: Equation of the product of inputs and kernel.
+        shape: Shape that the kernel should have.
+    """
+    import keras
+
+    outputs = [layer(keras.ops.convert_to_tensor(inputs)) for layer in layers]
+    first, second = (np.asarray(layer.kernel) for layer in layers)
+    alone = np.einsum(equation, inputs, second) if first.shape == tuple(shape) else None
+    largest = float(np.abs(first).max())
+    limit = (6 / (np.prod(first.shape[:-2]) * sum(first.shape[-2:]))) ** 0.5  # as Keras counts
+    return {
+        "kernel": first.shape,
+        "bias": tuple(layers[0].bias.shape),
+        "order": [tuple(weight.shape) for weight in layers[0].weights],
+        "dtypes": [keras.backend.standardize_dtype(weight.dtype) for weight in layers[0].weights],
+        "trainable": [len(layer.trainable_weights) for layer in layers],
+        "bias at the start": layers[0].bias,
+        "without a bias": layers[1].bias,
+        "the sum without a bias": outputs[1] is not None
+        and alone is not None
+        and np.shape(outputs[1]) == alone.shape
+        and np.allclose(outputs[1], alone),
+        "name": layers[0].name,
+        "kernel as from glorot_uniform": 0.5 * limit <= largest <= 1.001 * limit,
+        "kernel varies at the start": float(np.std(first)) > 0.01,
+        "kernel has both signs at the start": float(first.min()) < 0 < float(first.max()),
+        "every kernel starts from its own numbers": not np.array_equal(first, second),
+    }
+
+
 def figure(drawn: Any) -> dict[str, Any]:
     """Return what a matplotlib figure shows: the array, the colors and the labels of all axes with an image.
 
@@ -128,9 +166,9 @@ def figure(drawn: Any) -> dict[str, Any]:
         if not _can_be_seen(axes, meshes[0]):
             continue
         left, right, rows = _borders(meshes[0])
-        (first, last), (low, high), near = axes.get_xlim(), axes.get_ylim(), 1e-6
-        whole = first <= left + near and right <= last + near
-        whole = whole and min(low, high) <= min(rows) + near and max(rows) <= max(low, high) + near
+        (first, last), (low, high) = axes.get_xlim(), axes.get_ylim()
+        whole = first <= left + NEAR and right <= last + NEAR
+        whole = whole and min(low, high) <= min(rows) + NEAR and max(rows) <= max(low, high) + NEAR
         labels, ticks = _labels(axes)
         # The private ones are those that `set_title` writes with loc="left" and loc="right".
         titles = [axes.title, *(getattr(axes, f"_{side}_title") for side in ("left", "right"))]
@@ -158,12 +196,12 @@ def figure(drawn: Any) -> dict[str, Any]:
 
 def _labels(axes: Any) -> tuple[dict[str, str], dict[str, list[tuple[float, str]]]]:
     """Return the labels of both axes, and their ticks as places with texts, as far as they can be seen."""
-    labels, ticks, near = {}, {}, 1e-6
+    labels, ticks = {}, {}
     for name, axis, ends in (("x", axes.xaxis, axes.get_xlim()), ("y", axes.yaxis, axes.get_ylim())):
         seen = axes.axison and axis.get_visible()
         texts = [_seen(label) for label in axis.get_ticklabels()]
         found = sorted(zip(map(float, axis.get_ticklocs()), texts, strict=False))
-        ticks[name] = [each for each in found if seen and min(ends) - near <= each[0] <= max(ends) + near]
+        ticks[name] = [each for each in found if seen and min(ends) - NEAR <= each[0] <= max(ends) + NEAR]
         labels[name] = _seen(axis.label) if seen else ""
     return labels, ticks
 

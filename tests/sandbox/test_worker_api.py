@@ -154,3 +154,29 @@ def test_gradients():
     np.testing.assert_allclose(found["a"], 4 * (2 * given["a"] + given["b"]), rtol=1e-12)
     np.testing.assert_allclose(found["b"], 2 * (2 * given["a"] + given["b"]), rtol=1e-12)
     assert found["d"] is None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_new_weights():
+    """Keras' own layer has right weights. It counts otherwise what glorot_uniform draws from."""
+    import keras
+
+    keras.utils.set_random_seed(1)
+    inputs, equation = np.random.default_rng(0).normal(size=(2, 3, 5)), "BTI,HIO->BTHO"
+    layers = [
+        keras.layers.EinsumDense(equation, (None, 7, 4), bias_axes=axes, dtype="float64", name="named")
+        for axes in ("HO", None)
+    ]
+    found = worker_api.new_weights(layers, inputs, equation, (7, 5, 4))
+    assert found["order"] == [found["kernel"], found["bias"]] == [(7, 5, 4), (7, 4)]
+    assert (found["dtypes"], found["trainable"], found["name"]) == (["float64"] * 2, [2, 1], "named")
+    assert not np.any(found["bias at the start"])
+    assert found["without a bias"] is None
+    said = {name: bool(each) for name, each in found.items() if name.startswith(("kernel ", "every", "the sum"))}
+    assert [name for name, each in said.items() if not each] == ["kernel as from glorot_uniform"]
+    assert len(said) == 5
+    for layer in layers:
+        layer.kernel.assign(np.abs(layers[0].kernel))
+    found = worker_api.new_weights(layers, inputs, equation, (7, 4, 5))
+    assert not any(found[name] for name in ("kernel has both signs at the start", "the sum without a bias"))
+    assert not found["every kernel starts from its own numbers"]

@@ -1,8 +1,7 @@
 """The checks of `HeadProjection`, with what handmade layers often lack."""
 
-import numpy as np
-
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+from kmha.course.judging import right_weights
 
 KERNEL = (
     'self.kernel = self.add_weight(name="kernel", shape=(heads, input_shape[-1], size), initializer="glorot_uniform")'
@@ -36,35 +35,13 @@ def called(answer, inputs):
 
 
 def weights(answer, inputs):
-    """Return the weights' shapes, order and initial values, with a bias and without, and whether it computes without."""
+    """Return the weights of new layers, with a bias and without, and whether the second computes the product alone."""
     import keras
 
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["kernel"].shape
     layers = [answer.HeadProjection(heads, size, use_bias=use_bias, name="named") for use_bias in (True, False)]
-    outputs = [layer(keras.ops.convert_to_tensor(inputs["inputs"])) for layer in layers]
-    first, second = (np.asarray(layer.kernel) for layer in layers)
-    shape, largest = first.shape, float(np.abs(first).max())
-    alone = np.einsum("BTI,HIO->BTHO", inputs["inputs"], second) if shape == inputs["kernel"].shape else None
-    limit = (6 / (np.prod(shape[:-2]) * sum(shape[-2:]))) ** 0.5  # as Keras counts
-    return {
-        "kernel": first.shape,
-        "bias": tuple(layers[0].bias.shape),
-        "order": [tuple(weight.shape) for weight in layers[0].weights],
-        "dtypes": [keras.backend.standardize_dtype(weight.dtype) for weight in layers[0].weights],
-        "trainable": [len(layer.trainable_weights) for layer in layers],
-        "bias at the start": layers[0].bias,
-        "without a bias": layers[1].bias,
-        "the sum without a bias": outputs[1] is not None
-        and alone is not None
-        and np.shape(outputs[1]) == alone.shape
-        and np.allclose(outputs[1], alone),
-        "name": layers[0].name,
-        "kernel as from glorot_uniform": 0.5 * limit <= largest <= 1.001 * limit,
-        "kernel varies at the start": float(np.std(first)) > 0.01,
-        "kernel has both signs at the start": float(first.min()) < 0 < float(first.max()),
-        "every kernel starts from its own numbers": not np.array_equal(first, second),
-    }
+    return worker_api.new_weights(layers, inputs["inputs"], "BTI,HIO->BTHO", inputs["kernel"].shape)
 
 
 def gradients(answer, inputs):
@@ -96,37 +73,6 @@ def unknown(answer, inputs):
     traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, x.shape[-1]), "float64")])
     symbolic = layer(keras.Input((None, x.shape[-1])))
     return [traced(x), traced(x[:1, :1]), len(symbolic.shape)]
-
-
-def right_weights(inputs, result, expected):
-    """Compare each result of `weights`, and describe the first difference."""
-    for name in ("kernel", "bias"):
-        if tuple(result[name]) != tuple(expected[name]):
-            return f"`{name}` has the shape {tuple(result[name])}, expected {tuple(expected[name])}."
-    for count, wanted, which in zip(result["trainable"], expected["trainable"], ("with", "without"), strict=True):
-        if count != wanted:
-            return f"{which} a bias {count} of its weights are trained, expected {wanted}."
-    if np.any(result["bias at the start"]):
-        return "`bias` does not start from zeros."
-    if result["without a bias"] is not None:
-        return "without a bias, `bias` is not `None`."
-    if not result["the sum without a bias"]:
-        return "without a bias, the result is not the product of inputs and kernel."
-    if [tuple(shape) for shape in result["order"]] != [tuple(shape) for shape in expected["order"]]:
-        return "its weights are not the kernel and then the bias."
-    if list(result["dtypes"]) != list(expected["dtypes"]):
-        return f"in a layer of float64 its weights are {' and '.join(result['dtypes'])}."
-    if not result["kernel varies at the start"]:
-        return "all elements of `kernel` start from nearly the same number."
-    if not result["kernel has both signs at the start"]:
-        return "all elements of `kernel` start with the same sign."
-    if not result["every kernel starts from its own numbers"]:
-        return "the kernels of two layers start from the same numbers."
-    if not result["kernel as from glorot_uniform"]:
-        return "`kernel` starts from numbers that are larger or smaller than those of `glorot_uniform`."
-    if result["name"] != expected["name"]:
-        return "the layer does not have the name that it was made with."
-    return None
 
 
 EXERCISE = Exercise(

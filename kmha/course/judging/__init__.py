@@ -5,5 +5,6 @@ The names below are for the checks of an exercise (`assignments/*/checks`).
 
 from kmha.course.judging.bug_hunt import bank_without, mistake_is_named
 from kmha.course.judging.comparing import same
+from kmha.course.judging.new_weights import right_weights
 
-__all__ = ["bank_without", "mistake_is_named", "same"]
+__all__ = ["bank_without", "mistake_is_named", "right_weights", "same"]
