@@ -39,7 +39,7 @@ _OTHER: Mapping[type, type] = {
 
 
 class Edit(NamedTuple):
-    """An edit: the line that it changes, as it was and as it is, and the whole code."""
+    """An edit: the line that it changes, as it was and as it is, and the whole code, which can be run."""
 
     line: int
     old: str
@@ -62,17 +62,19 @@ def edits(solution: str, starter: str = "") -> Iterator[Edit]:
             code = ast.unparse(tree)
             if code not in seen:
                 seen.add(code)
-                yield Edit(node.lineno, *_difference(before, _lines(tree)), code)
+                frozen = f"{FROZEN} = {{}}\n" if FROZEN in code else ""
+                yield Edit(node.lineno, *_difference(before, _lines(tree)), frozen + code)
         _put(owner, field, index, node)
 
 
 def with_full_points(item: Item, sandbox: Sandbox, seed: int, most: int) -> Iterator[Edit]:
     """Yield those of at most `most` edits of an exercise's solution that get full points."""
+    if not most:
+        return
     found = [*edits(item.master.solution, item.master.starter)]
     files = needed_solutions(item)
     for edit in random.Random(seed).sample(found, min(most, len(found))):
-        code = f"{FROZEN} = {{}}\n{edit.code}" if FROZEN in edit.code else edit.code
-        if judge(item, code, sandbox, seed=seed, files=files, explained=False).passed:
+        if judge(item, edit.code, sandbox, seed=seed, files=files, explained=False).passed:
             yield edit
 
 

@@ -164,8 +164,7 @@ def _read(
     try:
         return submissions.read(id, paths, assignments, others), False
     except Exception as error:  # a bug in the grader must not cost the other students their grades
-        reason = submissions.clean(f"The grader failed to read it: {type(error).__name__}: {error}")
-        return Submission(id, {}, (reason[:500],)), True
+        return Submission(id, {}, (_failure("The grader failed to read it", error),)), True
 
 
 def _grade(id: str, paths: Sequence[Path], result: Path, run: GradingRun, pool: Pool) -> GradedSubmission:
@@ -187,9 +186,13 @@ def _grade_exercise(item: Item, submission: Submission, run: GradingRun, pool: P
     except (BrokenExerciseError, SandboxError, StoppedError):
         raise
     except Exception as error:  # a bug in the grader must not cost the other students their grades
-        reason = submissions.clean(f"the grader failed: {type(error).__name__}: {error}")
-        found = refused(item.id, item.spec, reason[:500])
+        found = refused(item.id, item.spec, _failure("the grader failed", error))
         return _record(item, found, "") | {"code": _shown(code), "failed": True}
+
+
+def _failure(what: str, error: Exception) -> str:
+    """Return what failed and the error, whose text may be a student's."""
+    return submissions.clean(f"{what}: {type(error).__name__}: {error}")[:500]
 
 
 def _record(item: Item, found: Grade, code: str) -> dict[str, Any]:

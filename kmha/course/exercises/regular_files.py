@@ -30,7 +30,7 @@ def open_regular(path: Path, *, follow: bool = False, folder: int | None = None)
 def open_below(folder: Path, within: Path) -> IO[bytes]:
     """Open a regular file below a folder, if no part of its path there is a link.
 
-    Whoever can write to the folder could put a link in the place of any part after it was looked at.
+    Someone who can write to the folder could replace any part by a link after kmha has looked at it.
 
     Raises:
         OSError: The file cannot be opened, a part is a link, or it is not a regular file.

@@ -44,7 +44,7 @@ def test_archive_alone_and_in_a_folder(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_last_of_equal_paths_in_an_archive_counts(tmp_path):
-    """What was added later, with `tar r`, did not count."""
+    """A new version of a file, added with `tar r`, once did not count."""
     versions = [("a1/one.py", "old"), ("a1/two.py", "two"), ("a1\\one.py", "older"), ("./a1/one.py", "new")]
     _zip(tmp_path / "a.zip", *versions)
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
