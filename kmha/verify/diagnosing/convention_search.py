@@ -229,14 +229,13 @@ def _with_running_masks(
     candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial]
 ) -> list[Convention]:
     """Return the options with masks of the forms that a block runs with, one form for each meaning of True."""
-    first = {option.dtype: option for option in reversed(options)}  # code may compute in float32 alone
-    for dtype in dict.fromkeys(option.dtype for option in options):
-        tried = _tried(candidate, _mask_forms(candidate, [first[dtype]]), drawn, {})
-        running = {
-            (one.option.mask_meaning, one.option.padding_meaning): one.option for one in reversed(tried) if one.results
-        }
-        if running:
-            break
+    firsts: dict[str, Convention] = {}
+    for option in options:
+        firsts.setdefault(option.dtype, option)
+    tried = _tried(candidate, _mask_forms(candidate, [*firsts.values()]), drawn, {})
+    running = {
+        (one.option.mask_meaning, one.option.padding_meaning): one.option for one in reversed(tried) if one.results
+    }
     return [
         dataclasses.replace(form, weights=weights)
         for form in reversed(running.values())

@@ -282,8 +282,7 @@ def adapter_of(layer_class: type) -> Any:
     for package, adapter in ADAPTERS.items():
         if any(f"{home}.".startswith(f"{package}.") for home in homes):
             found = adapter()
-            owners = {name: _owner(layer_class, name) for name in ("__call__", found.method)}
-            if [name for name, home in owners.items() if not f"{home}.".startswith(f"{package}.")] == ["__call__"]:
+            if _has_own(layer_class, "__call__", package) and not _has_own(layer_class, found.method, package):
                 found.method = "__call__"  # the class replaces the framework's own way of calling
             return found
     if is_plain(layer_class):
@@ -294,9 +293,10 @@ def adapter_of(layer_class: type) -> Any:
     )
 
 
-def _owner(layer_class: type, name: str) -> str:
-    """Return the module of the class that defines a method."""
-    return next((parent.__module__ for parent in layer_class.__mro__ if name in vars(parent)), "")
+def _has_own(layer_class: type, method: str, package: str) -> bool:
+    """Return whether a class gets a method from code outside of the package of its framework."""
+    home = next((parent.__module__ for parent in layer_class.__mro__ if method in vars(parent)), "")
+    return not f"{home}.".startswith(f"{package}.")
 
 
 def is_layer(thing: Any) -> bool:

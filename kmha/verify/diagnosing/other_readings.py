@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import matching, naming
+from kmha.verify.diagnosing import matching
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
@@ -21,7 +21,7 @@ from kmha.verify.diagnosing.verdicts import KNOWN
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
 
-MASK_ROLES = ("mask", "look_ahead", "padding", "memory_mask", "target_padding")
+MASK_ROLES = ("mask", "look_ahead", "padding", "memory_mask", "target_padding", "query_padding")
 
 
 def optional_memory(candidate: Candidate) -> str:
@@ -62,14 +62,14 @@ def unexplained_mask(candidate: Candidate, results: Sequence[TrialResult]) -> st
 
     It is the one of the second attention if the answers are then right, or have a mistake besides a missing mask.
     """
-    masks = {role: name for role, name in candidate.roles.items() if naming.is_mask(name) or role in MASK_ROLES}
-    if candidate.chain != "decoder" or [*masks] != ["mask"] or masks["mask"] in candidate.said.values():
+    name, masks = candidate.roles.get("mask"), [role for role in candidate.roles if role in MASK_ROLES]
+    if candidate.chain != "decoder" or name is None or len(masks) > 1 or name in candidate.said.values():
         return ""
     answered = [result for result in results if not result.answer.error]
     if answered and matching.explains(answered):
         return ""
     named = {id for match in matching.singles(answered, candidate.chain) for id in match.ids} if answered else set()
-    return "" if named - MISSING else masks["mask"]
+    return "" if named - MISSING else name
 
 
 def explains_all(found: "Diagnosis") -> bool:
