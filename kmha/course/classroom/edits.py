@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kmha.course.exercises.cells import syntax_tree
 from kmha.course.exercises.content import Item
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.running import needed_solutions
@@ -49,7 +50,7 @@ class Edit(NamedTuple):
 
 def edits(solution: str, starter: str = "") -> Iterator[Edit]:
     """Yield the edits of a solution, each of a single place that the starter does not have."""
-    tree, given = ast.parse(solution), {*starter.splitlines()}
+    tree, given = syntax_tree(solution) or ast.Module([], []), {*starter.splitlines()}
     written = {number for number, line in enumerate(solution.splitlines(), 1) if line not in given}
     before, seen = _lines(tree), {ast.unparse(tree)}
     for owner, field, index in [*_places(tree)]:
