@@ -137,7 +137,8 @@ def grade(
     others = tuple(each for each in everything if each not in assignments)
     seed = _grading_seed(out, seed)
     _hide_access_times(assignments)
-    run = GradingRun(assignments, out / RESULTS, seed, jobs or len(limits.processors()), others=others)
+    jobs = jobs or len(limits.processors())
+    run = GradingRun(assignments, out / RESULTS, seed, jobs, others=others, notes=collected.notes)
     try:
         with progress_bar("solutions, then submissions", len(run.items) + len(students)) as step:
             graded = grading.grade(students, run, step)

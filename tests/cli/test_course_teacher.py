@@ -248,6 +248,19 @@ def test_left_out_files_are_reported():
     assert "anna: link.py is left out: it is a link." in graded.output
 
 
+def test_doubts_about_whose_file_it_is_are_reported():
+    Path("in").mkdir()
+    Path("in/ml_3_10234_anna.py").write_text(RIGHT)
+    Path("in/ml_3_10235_bob.rar").write_text("damaged")
+    graded = _run("grade", "in", "--assignment", "a1")
+    note = "It could also be a file of the student ml_3 of Canvas."
+    assert f"ml_3_10234_anna: {note}" in graded.output
+    assert [(*line[:2], note in line[-1]) for line in _lines("in-grades/grades.csv")[1:]] == [
+        ("ml_3_10234_anna", "5", True),
+        ("ml_3_10235_bob", "0", True),
+    ]
+
+
 def test_invalid_archive_is_reported():
     _hand_in({"anna": RIGHT})
     Path("in/bob.zip").write_text("no archive")

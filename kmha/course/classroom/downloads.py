@@ -12,7 +12,7 @@ import os  # `os.path.isdir` is False for a link to a name that is too long, whe
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +29,8 @@ _NUMBER = re.compile(r"_(?P<number>\d+)(?=_)")
 _REST = re.compile(f"_{_UPLOADED}", re.S)
 _WITHIN = re.compile(r"_\d+_")  # Canvas writes such a part of a student's name as -12-
 _MOST, _HALF = 0.9, 0.5  # shares of a folder's files
-_COPY = re.compile(r"(?i)[\s-]*(?:cop(?:y|ie)|kopie)?[\s(]*\d*\)?$")  # what systems add to the name of a copy
+# What systems add to the name of a copy. A number alone is more often a student's: s1.zip and s2.zip.
+_COPY = re.compile(r"(?i)(?:[\s-]+(?:cop(?:y|ie)|kopie)(?:[\s(]+\d+\)?)?|[\s-]+\d+|\s*\(\d+\))$")
 _SUBMISSION = re.compile(r"(submission_\d+):\s*")
 _NAME = re.compile(r"\s+(?:-\s+)?:name:\s*(.*?)\s*")
 _ESCAPE = re.compile(r"\\(?:[xuU](?P<code>(?<=x)[0-9A-Fa-f]{2}|(?<=u)[0-9A-Fa-f]{4}|(?<=U)[0-9A-Fa-f]{8})|.)")
@@ -159,20 +160,43 @@ def _of_one_student(group: Mapping[Path, _Reading]) -> bool:
     return one_student and one_each and not all(os.path.isdir(path) for path in group)
 
 
+def of_several(files: Sequence[str], names: Iterable[str]) -> bool:
+    """Return whether files that Canvas could have named so seem to be of several people.
+
+    Then two have the same name, which Canvas would number, or each name has a part that is not an exercise's name, and
+    these parts differ.
+
+    >>> of_several(["anna.zip", "bob.zip"], []), of_several(["twice.py", "again.py"], ["twice", "again"])
+    (True, False)
+    """
+    known, stems = [*names], {Path(file).stem for file in files}
+    own = {_own_part(file, known, stems) for file in files}
+    return len({*files}) < len(files) or ("" not in own and len(own) > 1)
+
+
+def _own_part(file: str, names: Sequence[str], stems: Container[str]) -> str:
+    """Return a file's name without those of exercises. A number at its end counts, unless it is a copy's."""
+    rest = stem(file)
+    if (found := known_name(rest, names)) is None:
+        return (rest if rest in stems else Path(file).stem).casefold()
+    while found:
+        rest = found[1]
+        found = known_name(rest, names)
+    return rest.casefold()
+
+
 def opened(folder: Path) -> Path:
     """Return the folder that holds a download if it is all that a folder contains, or else the folder itself.
 
-    It is the folder of a Gradescope export, or a folder with the files of several students of Moodle or Canvas, as
-    systems make one when they unpack an archive. The only submission of Gradescope's autograder is never opened,
-    because its author chooses the names in it.
-    """
+        It is the folder of a Gradescope export, or a folder with several files of Moodle or Canvas, as systems make one
+    X"""
     inside = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
     if len(inside) != 1 or inside[0].name == ALONE or os.path.islink(inside[0]) or not os.path.isdir(inside[0]):
         return folder
-    students = set[str]()
+    files = dict[str, Owner]()
     with contextlib.suppress(OSError):  # it cannot be opened: a note on the submission says so
-        students = {owner.student for owner in owners([*inside[0].iterdir()]).values()}
-    return inside[0] if _EXPORT.fullmatch(inside[0].name) or len(students) > 1 else folder
+        files = owners([*inside[0].iterdir()])
+    return inside[0] if _EXPORT.fullmatch(inside[0].name) or len(files) > 1 else folder
 
 
 def gradescope_names(folder: Path) -> dict[str, str]:

@@ -51,6 +51,7 @@ class GradingRun:
         jobs: Number of submissions graded at a time, at most one per processor.
         seconds: Time limit for an answer. Default: the exercise's own.
         others: Assignments that are not graded, but may be handed in too.
+        notes: Notes on the submissions, beside those from reading them, keyed by student.
     """
 
     assignments: tuple[Assignment, ...]
@@ -59,6 +60,7 @@ class GradingRun:
     jobs: int = 1
     seconds: float | None = None
     others: tuple[Assignment, ...] = ()
+    notes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -169,6 +171,7 @@ def _read(
 
 def _grade(id: str, paths: Sequence[Path], result: Path, run: GradingRun, pool: Pool) -> GradedSubmission:
     submission, unread = _read(id, paths, run.assignments, run.others)
+    submission = dataclasses.replace(submission, notes=(*run.notes.get(id, ()), *submission.notes))
     key = run.key(submission)
     if (known := _known(result, key)) is not None:
         return known

@@ -34,8 +34,13 @@ MAX_TOTAL = 64 << 20  # bytes of all files
 MAX_PARSED = 4 << 20  # bytes of the code files that may be answers, because some take seconds for each megabyte
 MAX_CANDIDATES = 20  # files that may be the answer to the same exercise
 MAX_NOTES = 20
-MAX_LISTED = 5  # maximum number of unread files that a note names
+MAX_LISTED = 5  # maximum number of files that a note names
 CODE, NOTEBOOK = (".py", ".pyw", ".txt", ""), ".ipynb"
+_READABLE = (*ARCHIVES, *UNREAD, NOTEBOOK, ".py")
+_OTHERWISE = "It could also be a file of the student {} of Canvas. If so, put the student's files into one folder."
+_TOGETHER = (
+    "Read as files of one student of Canvas: {}. If they are of several, put each student's files into a folder."
+)
 _OF_A_SYSTEM = ("__MACOSX", "Thumbs.db", "desktop.ini")
 _HANDED_OUT = ("README.md", "assignment.toml")
 
@@ -51,10 +56,12 @@ class Collected:
     Attributes:
         students: Paths of each student's files and folders, keyed by the student's id and in order.
         ignored: Reasons why the folder's other entries are not graded, keyed by their names.
+        notes: Sentences on whose files they may be, keyed by the student's id.
     """
 
     students: dict[str, tuple[Path, ...]]
     ignored: dict[str, str]
+    notes: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +107,7 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
     if folder != outer:  # its name is that of a submission if only one student handed in
         ignored[clean(f"{folder.name}/")] = "it is read as a download of a platform, and its students are graded"
     paths = sorted(folder.iterdir())
-    owners = _without_several(downloads.owners(paths), paths, assignments)
+    owners, doubts = _settled(downloads.owners(paths), paths, assignments)
     for path in paths:
         if reason := _why_ignored(path, names, owners):
             ignored[_free(clean(path.name), path, ignored)] = reason
@@ -115,7 +122,10 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
             students[_free(clean(student), together[0], students)] = tuple(together)
     if not students:
         raise SubmissionsError(f"{folder} holds no submissions. Expected a folder, .zip or .ipynb for each student.")
-    return Collected(dict(sorted(students.items())), ignored)
+    notes = {
+        id: tuple({doubts[path.name]: None for path in each if path.name in doubts}) for id, each in students.items()
+    }
+    return Collected(dict(sorted(students.items())), ignored, {id: each for id, each in notes.items() if each})
 
 
 def read(
@@ -163,6 +173,12 @@ def clean(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - MAX_LISTED
+    return ", ".join(names[:MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def _names(assignments: Sequence[Assignment]) -> list[str]:
     """Return the names of all exercises and assignments."""
     return list(dict.fromkeys(name for each in assignments for item in each.items for name in _names_of(each, item)))
@@ -183,7 +199,7 @@ def _why_ignored(path: Path, names: Sequence[str], owners: Container[str]) -> st
     if not os.path.isfile(path):
         return "it is not a regular file"
     suffix = path.suffix.lower()
-    if suffix in (*ARCHIVES, *UNREAD, NOTEBOOK, ".py") or (suffix in CODE and downloads.known_name(path.stem, names)):
+    if suffix in _READABLE or (suffix in CODE and downloads.known_name(path.stem, names)):
         return ""
     return "it is not a folder, archive, notebook or .py file"
 
@@ -202,36 +218,57 @@ def _shared_owner(
     return found[1] if found else ""
 
 
-def _without_several(
+def _settled(
     owners: Mapping[str, downloads.Owner], paths: Sequence[Path], assignments: Sequence[Assignment]
-) -> dict[str, downloads.Owner]:
-    """Leave out the owners whose files answer the same exercise, because they are of several students.
+) -> tuple[dict[str, downloads.Owner], dict[str, str]]:
+    """Leave out the owners whose files are of several students, and return a note for each file that is in doubt.
 
-    Others name files like Canvas, with the course first: `ml_3_10234_anna.zip`. Copies of a file are of one student,
-    and so are a notebook and a file, and whatever Moodle says is.
+    Others name files like Canvas, with the course first: `ml_3_10234_anna.zip`. If files that seem to be one student's
+    answer the same exercise, they are of several. If not, their names can tell, and if all names begin with the same
+    word, it is probably the course. Whatever Moodle says is not in doubt.
     """
     of_owners = defaultdict[str, list[Path]](list)
     for path in paths:
         if path.name in owners and downloads.is_ambiguous(path.name):
             of_owners[owners[path.name].student].append(path)
-    several = {
-        path.name
-        for student, together in of_owners.items()
-        if len(together) > 1 and _answer_the_same(student, together, owners, assignments)
-        for path in together
-    }
-    return {name: owner for name, owner in owners.items() if name not in several}
+    several = {student for student, each in of_owners.items() if _answer_the_same(student, each, owners, assignments)}
+    names, same_start = _names(assignments), len({student.rpartition("_")[0] for student in of_owners}) == 1
+    files = {path.name: owners[path.name] for each in of_owners.values() for path in each}
+    of_groups = [[files[path.name].file for path in each] for each in of_owners.values()]
+    of_all = [*{file for each in of_groups for file in each}]
+    if same_start and (several or any(downloads.of_several(each, names) for each in [*of_groups, of_all])):
+        notes = {name: _OTHERWISE.format(clean(owner.student)) for name, owner in files.items()}
+        doubts, several = {} if several else notes, {*of_owners}
+    else:
+        doubts = {
+            path.name: clean(_TOGETHER.format(listed([path.name for path in each])))
+            for student, each in of_owners.items()
+            if student not in several and _is_doubtful(each, owners, names, same_start)
+            for path in each
+        }
+    left_out = {name for name, owner in files.items() if owner.student in several}
+    return {name: owner for name, owner in owners.items() if name not in left_out}, doubts
+
+
+def _is_doubtful(
+    paths: Sequence[Path], owners: Mapping[str, downloads.Owner], names: Sequence[str], same_start: bool
+) -> bool:
+    """Return whether files that seem to be one student's may be of several, unless they are copies of one file."""
+    files = {path: owners[path.name].file for path in paths}
+    readable = [file for path, file in files.items() if os.path.isdir(path) or path.suffix.lower() in _READABLE]
+    different = len({downloads.stem(file) for file in files.values()}) > 1
+    return downloads.of_several(readable, names) or (same_start and different)
 
 
 def _answer_the_same(
     student: str, paths: Sequence[Path], owners: Mapping[str, downloads.Owner], assignments: Sequence[Assignment]
 ) -> bool:
-    """Return whether two archives, notebooks or code files, which are no copies, answer the same exercise.
+    """Return whether two archives, notebooks or code files answer the same exercise, and are no versions of one file.
 
     Archives that hold no answers may hold anything.
     """
     answered = defaultdict[tuple[str, str], set[str]](set)
-    for path in paths:
+    for path in paths if len(paths) > 1 else ():
         suffix, file = path.suffix.lower(), owners[path.name].file
         packed = os.path.isdir(path) or suffix in (*ARCHIVES, *UNREAD)
         kind = "archive" if packed else "notebook" if suffix == NOTEBOOK else "file"
@@ -240,10 +277,17 @@ def _answer_the_same(
         except Exception:  # as in grading, where a note says so
             ids = []
         for id in ids or ["nothing"] * packed:
-            if any(file == other or downloads.stem(file) != downloads.stem(other) for other in answered[kind, id]):
+            if any(not _is_version(file, other) for other in answered[kind, id]):
                 return True
             answered[kind, id].add(file)
     return False
+
+
+def _is_version(file: str, other: str) -> bool:
+    """Return whether one file's name is that of the other with a number: twice2.py, and twice-1.py from Canvas."""
+    stems = downloads.stem(file), downloads.stem(other)
+    bare = [stem.rstrip("0123456789") for stem in stems]
+    return file != other and (stems[0] == stems[1] or bare[0] == stems[1] or bare[1] == stems[0])
 
 
 def _apart(paths: Sequence[Path], assignments: Sequence[Assignment]) -> bool:
@@ -335,9 +379,7 @@ class _Reader:
             elif not is_starter(code, item):
                 self.note(f"{id} has an answer in a file and one in a notebook. The file counts.")
         if self.unread:
-            more = len(self.unread) - MAX_LISTED
-            listed = ", ".join(self.unread[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
-            self.note(f"Not read, because only .py, .ipynb and archives are: {listed}.")
+            self.note(f"Not read, because only .py, .ipynb and archives are: {listed(self.unread)}.")
         return {id: found[id] for id in self.items if id in found}
 
     def _choose(self, id: str) -> str:

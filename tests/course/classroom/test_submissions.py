@@ -504,11 +504,118 @@ def test_names_that_begin_with_a_course(tmp_path, doubling, names):
     assert [*collect(tmp_path, [doubling]).students] == stems
 
 
+def _hand_in(path, doubling, names):
+    """Hand in answers to different exercises: one student's to `twice`, and the others' to `again`."""
+    path.mkdir(exist_ok=True)
+    for number, name in enumerate(names):
+        exercise = ("again", "twice")[not number]
+        text = ANSWER.replace("twice", exercise)
+        if name.endswith(".zip"):
+            with zipfile.ZipFile(path / name, "w") as archive:
+                archive.writestr(f"a1/{exercise}.py", text)
+        elif name.endswith(".ipynb"):
+            cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": []}
+            (path / name).write_text(json.dumps({"cells": [cell], "metadata": {"kmha": {"assignment": "a1"}}}))
+        else:
+            _folder(path, {name if Path(name).suffix else f"{name}/{exercise}.py": text})
+    return collect(path, [doubling])
+
+
+GUESS = "It could also be a file of the student ml_3 of Canvas. If so, put the student's files into one folder."
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["ml_3_10234_anna.zip", "ml_3_10235_bob.zip"],
+        ["ml_3_10234_anna.py", "ml_3_10235_bob.py"],
+        ["ml_3_10234_anna.ipynb", "ml_3_10235_bob.ipynb"],
+        ["ml_3_10234_anna.zip", "ml_3_10235_bob.py"],
+        ["ml_3_10234_anna", "ml_3_10235_bob.zip"],
+        ["ml_3_10234_anna_twice.py", "ml_3_10235_bob_again.py"],
+        ["ml_3_10234_a1_anna_twice.py", "ml_3_10235_a1_bob_again.py"],
+        ["ml_3_10234_Anna_Doe.zip", "ml_3_10235_Bob_Roe.zip"],
+        ["ml_3_10234_s1.zip", "ml_3_10235_s2.zip"],
+        ["ml_3_10234_4711.zip", "ml_3_10235_4712.zip"],
+        ["ml_3_10234_hw.zip", "ml_3_10235_hw.zip"],
+        ["ml_3_10234_twice.py", "ml_3_10235_again.py", "ml_3_10236_again.py"],
+        ["ml_3_10234_anna.zip", "ml_4_10235_bob.zip", "ml_4_10236_carl.zip"],
+        ["ml_3_10234_anna.zip", "ml_4_10235_bob.zip", "ml_5_10236_carl.zip"],
+        ["2024_3_10234_anna.zip", "2024_3_10235_bob.zip"],
+        ["hw1_20241105_10234_anna.zip", "hw1_20241105_10235_bob.zip"],
+    ],
+)
+@pytest.mark.parametrize("folder", ["", "CS101"])
+def test_students_of_a_course_who_answer_different_exercises(tmp_path, doubling, names, folder):
+    """They became one student with the points of all."""
+    (tmp_path / folder).mkdir(exist_ok=True)
+    _hand_in(tmp_path / folder, doubling, names)
+    found = collect(tmp_path, [doubling])
+    assert sorted(path.name for paths in found.students.values() for path in paths) == sorted(names)
+    assert len(found.students) == len(names)
+    own = {Path(name).stem.removesuffix("_twice").removesuffix("_again") for name in names}
+    assert len(own) < len(names) or {*found.students} == own
+
+
+def test_students_who_differ_by_a_number(tmp_path, doubling):
+    """As copies of one file, they became one student even with answers to the same exercise."""
+    for upload in ("11_s1", "11_s2", "11_s3"), ("11_s1", "12_s2", "13_s3"):
+        students = [f"hw_2024_{each}" for each in upload]
+        found = _hand_in(tmp_path / upload[1], doubling, [f"{student}.zip" for student in students])
+        assert ([*found.students], found.notes) == (students, {})
+
+
+def test_students_of_canvas_with_the_same_name(tmp_path, doubling):
+    names = [f"leewei_{number}_{number}{upload}_{name}.py" for number in (1, 2)
+             for upload, name in ((90, "twice"), (91, "again"))]  # fmt: skip
+    assert _students(tmp_path, names, doubling) == {"leewei_1": 2, "leewei_2": 2}
+
+
+def test_a_guess_at_whose_file_it_is_is_noted(tmp_path, doubling):
+    found = _hand_in(tmp_path, doubling, ["ml_3_10234_anna.zip", "ml_3_10235_bob.zip"])
+    assert found.notes == dict.fromkeys(found.students, (GUESS,))
+    answers = ["ml_3_10236_carl.zip", "ml_3_10237_dora.zip"]  # both answer the same, so they are two
+    assert _hand_in(tmp_path, doubling, answers).notes == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "noted"),
+    [
+        (["ml_3_10234_twice.py", "ml_3_10235_again.py"], True),  # a course, or the only student of Canvas
+        (["ml_3_10234_twice.py", "ml_3_10235_bob_again.py"], True),
+        (["ml_3_10234_again.py", "ml_3_10235_again-1.py"], False),
+        (["ml_3_10234_anna.zip", "ml_3_10235_bob.zip", "roejim_13_130_twice.py"], True),
+        (["ml_3_10234_hw.zip", "ml_3_10235_hw.zip", "roejim_13_130_twice.py"], True),
+        (["ml_3_10234_s1.zip", "ml_3_10235_s2.zip", "roejim_13_130_twice.py"], True),
+        (["ml_3_10234_hw.zip", "ml_3_10235_report.pdf", "roejim_13_130_twice.py"], False),
+        (["ml_3_10234_twice.py", "ml_3_10235_again.py", "roejim_13_130_twice.py"], False),
+        (["ml_3_10234_ann_twice.py", "ml_3_10235_ann_again.py", "roejim_13_130_twice.py"], False),
+        (["ml_3_10234_twice.py", "ml_3_10235_my_again.py", "roejim_13_130_twice.py"], False),
+    ],
+)
+def test_files_that_may_be_of_several_students_are_noted(tmp_path, doubling, names, noted):
+    found = _hand_in(tmp_path, doubling, names)
+    assert len(found.students["ml_3"]) == 2
+    (note,) = found.notes.get("ml_3", ("",))
+    assert note == (
+        f"Read as files of one student of Canvas: {names[0]}, {names[1]}. If they are of several, put each student's "
+        "files into a folder."
+        if noted
+        else ""
+    )
+    assert {*found.notes} <= {"ml_3"}
+
+
 def test_student_of_canvas_with_several_kinds_of_files(tmp_path, doubling):
     files = {"doejane_12_345_twice.py": ANSWER, "doejane_12_346_a1.ipynb": _notebook(doubling)}
     files |= {"doejane_12_347_a.pdf": "", "doejane_12_348_b.pdf": "", "doejane_12_349_twice-1.py": ANSWER}
     _archive(tmp_path / "doejane_12_350_all.zip", "a1/twice.py")
     assert [*collect(_folder(tmp_path, files), [doubling]).students] == ["doejane_12"]
+
+
+def test_versions_that_a_student_of_canvas_numbered(tmp_path, doubling):
+    names = ["doejane_12_120_twice.py", "doejane_12_121_twice2.py", "roejim_13_130_twice.py"]
+    assert _students(tmp_path, names, doubling) == {"doejane_12": 2, "roejim_13": 1}
 
 
 def test_file_that_came_apart_from_a_download_of_canvas(tmp_path, doubling):
