@@ -38,7 +38,7 @@ COMMANDS = {
     "convert": "IN_FILE OUT_FILE --from --to --heads --fold --prefix --list --json",
     "course": "",
     "course check": "EXERCISE --seed --json",
-    "course grade": "FOLDER --out --assignment --jobs --seed --unprotected --json",
+    "course grade": "FOLDER --out --assignment --jobs --minutes --seed --unprotected --json",
     "course hint": "EXERCISE",
     "course list": "ASSIGNMENT",
     "course progress": "",

@@ -213,6 +213,13 @@ def release(folder: Path, **options: Any) -> None:
     help="Submissions at a time, at most one per processor. [default: one per processor]",
 )
 @click.option(
+    "--minutes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop running the answers of a submission after N minutes. [default: 10, or 5 times as long as the solutions "
+    "take if that is more]",
+)
+@click.option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs. [default: random, then kept]"
 )
 @click.option("--unprotected", is_flag=True, help="Grade even if this system cannot keep code from doing harm.")

@@ -117,6 +117,7 @@ def grade(
     out: Path | None,
     chosen: Sequence[str],
     jobs: int | None,
+    minutes: int | None,
     seed: int | None,
     unprotected: bool,
     json_file: Path | None,
@@ -138,7 +139,7 @@ def grade(
     seed = _grading_seed(out, seed)
     _hide_access_times(assignments)
     jobs = jobs or len(limits.processors())
-    run = GradingRun(assignments, out / RESULTS, seed, jobs, others=others, notes=collected.notes)
+    run = GradingRun(assignments, out / RESULTS, seed, jobs, others=others, minutes=minutes, notes=collected.notes)
     try:
         with progress_bar("solutions, then submissions", len(run.items) + len(students)) as step:
             graded = grading.grade(students, run, step)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ pytest.importorskip("jinja2")
 
 from kmha.cli import course_teacher
 from kmha.cli.course import course
+from kmha.course.classroom import grading
 from kmha.course.exercises import content
 from kmha.sandbox import limits
 
@@ -246,6 +248,26 @@ def test_left_out_files_are_reported():
     graded = _run("grade", "in")
     assert graded.exit_code == 0
     assert "anna: link.py is left out: it is a link." in graded.output
+
+
+def test_answers_beyond_the_time_of_a_submission_are_reported(monkeypatch):
+    """The report names them and the option, which grades them again."""
+    _hand_in({"anna": RIGHT, "bob": RIGHT})
+    seconds = itertools.count(0, 70)
+    monkeypatch.setattr(grading, "own_seconds", lambda: next(seconds))
+    graded = _run("grade", "in", "--minutes", 1, "--jobs", 1)
+    assert graded.exit_code == 0, graded.output
+    why = "not run, because the answers of this submission took more than 1 minute"
+    assert f"anna: 1 answer was {why}: a1.twice. Use a larger --minutes.\n" in graded.output
+    assert [(line[1], why in line[-1]) for line in _lines("in-grades/grades.csv")[1:]] == [("0", True)] * 2
+    assert "out of time</th>" in Path("in-grades/index.html").read_text()
+    page = Path("in-grades/students/anna.html").read_text()
+    assert "out of time: 0 of 5 points" in page
+    assert f"It could not be checked: it was {why}. Use a larger --minutes." in page
+    assert why in json.loads(Path("in-grades/gradescope/anna.json").read_text())["output"]
+    assert _run("grade", "in", "--minutes", 2, "--jobs", 1).exit_code == 0
+    assert [(line[1], line[-1]) for line in _lines("in-grades/grades.csv")[1:]] == [("5", "")] * 2
+    assert "out of time" not in Path("in-grades/index.html").read_text()
 
 
 def test_doubts_about_whose_file_it_is_are_reported():

@@ -9,7 +9,9 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import math
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -23,6 +25,7 @@ from kmha.course.classroom.workers import Workers
 from kmha.course.exercises.content import Assignment, Item
 from kmha.course.exercises.handout import is_starter
 from kmha.course.judging import rendering
+from kmha.course.judging.locked_cache import shared_seconds
 from kmha.course.judging.marking import Grade, refused
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.running import BrokenExerciseError, needed_solutions
@@ -32,7 +35,11 @@ from kmha.sandbox.sandbox import Pool
 
 VERSION = 2  # version of the format of the result files
 ENGINE = Path(__file__).parents[2]  # the folder of kmha
-STATES = NOT_BEGUN, DOES_NOT_RUN, WRONG, RIGHT = "not begun", "does not run", "wrong", "right"
+STATES = "not begun", "out of time", "does not run", "wrong", "right"
+NOT_BEGUN, OUT_OF_TIME, DOES_NOT_RUN, WRONG, RIGHT = STATES
+# The time of a submission, at least and compared with that of the solutions. All of these take 75 seconds on two cores,
+# so the second counts on slow machines only.
+LEAST_MINUTES, TIMES = 10, 5
 MISSING, UNWRITTEN = "it was not handed in.", "it is still the starter."
 UNREAD = "nothing that was handed in could be read. The notes say why."
 STUB_ERROR = "NotImplementedError: write this part"  # an answer with a part that is still the stub
@@ -51,6 +58,8 @@ class GradingRun:
         jobs: Number of submissions graded at a time, at most one per processor.
         seconds: Time limit for an answer. Default: the exercise's own.
         others: Assignments that are not graded, but may be handed in too.
+        minutes: Time limit for all answers of a submission. Answers after that are not run. Default: `TIMES` as long as
+            the solutions take, at least `LEAST_MINUTES`.
         notes: Notes on the submissions, beside those from reading them, keyed by student.
     """
 
@@ -60,15 +69,17 @@ class GradingRun:
     jobs: int = 1
     seconds: float | None = None
     others: tuple[Assignment, ...] = ()
+    minutes: int | None = None
     notes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     @property
     def items(self) -> tuple[Item, ...]:
         return tuple(item for assignment in self.assignments for item in assignment.items)
 
-    def key(self, submission: Submission) -> str:
-        """Return a hash of everything that the result depends on."""
+    def key(self, submission: Submission, cut_off: bool = False) -> str:
+        """Return a hash of everything that the result depends on. Only if it was `cut_off`, that includes `minutes`."""
         parts = [VERSION, __version__, self.seed, self.seconds, submission.digest, self._digests]
+        parts += [self.minutes] if cut_off else []
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     @cached_property
@@ -101,11 +112,20 @@ def grade(
     run.folder.mkdir(parents=True, exist_ok=True)
     names = file_names(students)
     solutions = {item.id: partial(_check_solution, item, run.seed) for item in run.items}
-    jobs = {id: partial(_grade, id, paths, run.folder / f"{names[id]}.json", run) for id, paths in students.items()}
     # Answers that share a processor take time from each other, and can exceed their time limits.
     with Workers(max(1, min(run.jobs, len(students), len(limits.processors())))) as workers:
-        workers.map(solutions, progress)
+        seconds = sum(workers.map(solutions, progress).values())
+        minutes = run.minutes or max(LEAST_MINUTES, math.ceil(TIMES * seconds / 60))
+        jobs = {
+            id: partial(_grade, id, paths, run.folder / f"{names[id]}.json", run, minutes)
+            for id, paths in students.items()
+        }
         return workers.map(jobs, progress)
+
+
+def own_seconds() -> float:
+    """Return the time of a clock that stands still while this thread computes, or waits for, what all answers share."""
+    return time.monotonic() - shared_seconds()
 
 
 def file_names(ids: Iterable[str]) -> dict[str, str]:
@@ -140,17 +160,19 @@ def handed_in(students: Mapping[str, Sequence[Path]], assignments: Sequence[Assi
     return {each: found[each.id] for each in assignments if found[each.id] or not found}
 
 
-def _check_solution(item: Item, seed: int, pool: Pool) -> None:
-    """Check that the solution gets full points in the sandbox in which the answers run.
+def _check_solution(item: Item, seed: int, pool: Pool) -> float:
+    """Check that the solution gets full points in the sandbox in which the answers run, and return how long it takes.
 
     Raises:
         BrokenExerciseError: The solution loses points.
     """
-    code, files = item.master.solution, needed_solutions(item)
+    code, files, sandbox = item.master.solution, needed_solutions(item), pool.get(item.spec.uses)
+    sandbox.start()  # each thread starts its own, so that would count several times
+    begin = own_seconds()
     try:
-        found = judge(item, code, pool.get(item.spec.uses), seed=seed, files=files, explained=False)
+        found = judge(item, code, sandbox, seed=seed, files=files, explained=False)
         if found.passed:
-            return
+            return own_seconds() - begin
         reason = f"{item.id}: its own solution fails: {rendering.failure(found)}"
     except BrokenExerciseError as error:
         reason = str(error)
@@ -169,22 +191,35 @@ def _read(
         return Submission(id, {}, (_failure("The grader failed to read it", error),)), True
 
 
-def _grade(id: str, paths: Sequence[Path], result: Path, run: GradingRun, pool: Pool) -> GradedSubmission:
+def _grade(id: str, paths: Sequence[Path], result: Path, run: GradingRun, minutes: int, pool: Pool) -> GradedSubmission:
     submission, unread = _read(id, paths, run.assignments, run.others)
     submission = dataclasses.replace(submission, notes=(*run.notes.get(id, ()), *submission.notes))
-    key = run.key(submission)
-    if (known := _known(result, key)) is not None:
+    if (known := _known(result, [run.key(submission), run.key(submission, cut_off=True)])) is not None:
         return known
-    exercises = {item.id: _grade_exercise(item, submission, run, pool) for item in run.items}
+    exercises, begin = {}, own_seconds()
+    why = f"because the answers of this submission took more than {rendering.count(minutes, 'minute')}"
+    for item in run.items:
+        late = own_seconds() - begin > 60 * minutes
+        refusal = f"it was not run, {why}. Use a larger --minutes." if late else ""
+        exercises[item.id] = _grade_exercise(item, submission, run, pool, refusal)
     failed, notes = unread or any(each["failed"] for each in exercises.values()), list(submission.notes)
+    if cut_off := [id for id, each in exercises.items() if each["state"] == OUT_OF_TIME]:
+        verb = "was" if len(cut_off) == 1 else "were"
+        number = rendering.count(len(cut_off), "answer")
+        notes.append(f"{number} {verb} not run, {why}: {submissions.listed(cut_off)}. Use a larger --minutes.")
+    key = run.key(submission, bool(cut_off))
     graded = {"key": key, "student": id, "notes": notes, "failed": failed, "exercises": exercises}
     atomic_files.write_json(result, graded)
     return graded
 
 
-def _grade_exercise(item: Item, submission: Submission, run: GradingRun, pool: Pool) -> dict[str, Any]:
+def _grade_exercise(item: Item, submission: Submission, run: GradingRun, pool: Pool, refusal: str) -> dict[str, Any]:
+    """Grade an answer, unless there is a `refusal` to run it."""
     code = submission.answers.get(item.id) or ""
     try:
+        if refusal and item.id in submission.answers and not is_starter(code, item):
+            found = refused(item.id, item.spec, refusal)
+            return _record(item, found, "") | {"code": _shown(code), "state": OUT_OF_TIME}
         return _record(item, _judge(item, code, submission, run, pool), code)
     except (BrokenExerciseError, SandboxError, StoppedError):
         raise
@@ -246,13 +281,13 @@ def _case(grade: Grade) -> str:
     return ""
 
 
-def _known(path: Path, key: str) -> GradedSubmission | None:
-    """Return the result in a file if the file has this key, or else `None`."""
+def _known(path: Path, keys: Sequence[str]) -> GradedSubmission | None:
+    """Return the result in a file if the file has one of these keys, or else `None`."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    valid = isinstance(found, dict) and found.get("key") == key and found.get("failed") is False
+    valid = isinstance(found, dict) and found.get("key") in keys and found.get("failed") is False
     return found if valid else None
 
 

@@ -51,12 +51,16 @@ def pages(
         "names": names,
         "seed": seed,
         "ignored": ignored,
-        "states": grading.STATES,
+        "states": [state for state in grading.STATES if state != grading.OUT_OF_TIME or _any(summaries, state)],
     }
     yield "index.html", index.render(**about, **shared)
     for points, submission in zip(students, graded.values(), strict=True):
         exercises = list(submission["exercises"].values())
         yield f"students/{names[points.id]}.html", page.render(student=points, exercises=exercises, **shared)
+
+
+def _any(summaries: Sequence[grades.ExerciseSummary], state: str) -> bool:
+    return any(each.states[state] for each in summaries)
 
 
 def _environment() -> Any:

@@ -1,11 +1,18 @@
 """A cache that several threads share."""
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
+_used = threading.local()
+
+
+def shared_seconds() -> float:
+    """Return the seconds that this thread has spent in caches, computing for all threads or waiting for another."""
+    return getattr(_used, "seconds", 0.0)
 
 
 class LockedCache:
@@ -26,6 +33,13 @@ class LockedCache:
 
     def get(self, key: Hashable, compute: Callable[[], _T]) -> _T:
         """Return the result for a key. If the cache lacks it, compute it first. Errors of `compute` are not cached."""
+        begin = time.monotonic()
+        try:
+            return self._get(key, compute)
+        finally:
+            _used.seconds = shared_seconds() + time.monotonic() - begin
+
+    def _get(self, key: Hashable, compute: Callable[[], _T]) -> _T:
         with self._lock:
             slot = self._slots.setdefault(key, _Slot())
             self._slots.move_to_end(key)

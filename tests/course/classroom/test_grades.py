@@ -103,7 +103,7 @@ def test_summaries(records):
         "every element of the result is right",
     )
     assert twice.checks == ((shape, 1), (values, 1))
-    assert again.states == {"not begun": 1, "does not run": 1, "wrong": 2, "right": 1}
+    assert again.states == {"not begun": 1, "out of time": 0, "does not run": 1, "wrong": 2, "right": 1}
     assert (again.difficulty, again.passed, again.mistakes, again.checks) == (2, 0.25, (), ((values, 2),))
     assert (twice.alike, again.alike) == ((), (("a1.again", ("cleo, the 2nd", "emil"), False),))
     assert grades.summaries({}) == []

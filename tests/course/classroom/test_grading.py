@@ -15,6 +15,7 @@ from kmha.course.classroom.likeness import fingerprint
 from kmha.course.classroom.submissions import collect
 from kmha.course.exercises import content
 from kmha.course.exercises.handout import is_starter
+from kmha.course.judging import locked_cache
 from kmha.course.judging.kinds import missing_return
 from kmha.course.judging.policy import violation
 from kmha.course.judging.running import BrokenExerciseError
@@ -244,6 +245,120 @@ def test_interruption_ends_all_processes_and_leaves_complete_files(tmp_path, dou
     assert threading.active_count() == before
     (path,) = (tmp_path / "results").iterdir()
     assert json.loads(path.read_text())["student"] == "student0"
+
+
+SLOW = {
+    "twice": "# slow\ndef twice(array):\n    return 2 * array\n",
+    "again": "# slow\ndef again(array):\n    return 4 * array\n",
+}
+NOT_RUN = "it was not run, because the answers of this submission took more than 10 minutes. Use a larger --minutes."
+
+
+def _with_a_slow_student(tmp_path):
+    """Hand in two right answers each, of which those of mallory are slow."""
+    for id, first in (("anna", ""), ("mallory", "slow")):
+        for name, code in SLOW.items():
+            path = tmp_path / "in" / id / "a1_doubling" / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(code.replace("slow", first))
+    return collect(tmp_path / "in").students
+
+
+def _clock(monkeypatch, doubling, *, slow, solution=0.0):
+    """Let a clock run by some minutes for each slow answer, and for each solution. Return the answers that ran."""
+    judge, now, judged = grading.judge, [0.0], []
+    solutions = [item.master.solution for item in doubling.items]
+
+    def counted(item, code, *rest, **more):
+        judged.extend([item.id] if code not in solutions else [])
+        now[0] += 60 * (solution if code in solutions else slow * ("slow" in code))
+        return judge(item, code, *rest, **more)
+
+    monkeypatch.setattr(grading, "judge", counted)
+    monkeypatch.setattr(grading, "own_seconds", lambda: now[0])
+    return judged
+
+
+def test_answers_beyond_the_time_of_a_submission_are_not_run(tmp_path, doubling, monkeypatch):
+    """A few students whose answers all used up their limits could hold up a class for days."""
+    judged = _clock(monkeypatch, doubling, slow=11)
+    found = grade(_with_a_slow_student(tmp_path), _run(tmp_path, doubling, jobs=1))
+    assert judged == ["a1.twice", "a1.again", "a1.twice"]
+    anna, mallory = found["anna"], found["mallory"]
+    assert [each["state"] for each in anna["exercises"].values()] == ["right", "right"]
+    assert [each["state"] for each in mallory["exercises"].values()] == ["right", "out of time"]
+    assert mallory["exercises"]["a1.again"]["error"]["says"] == NOT_RUN
+    assert mallory["exercises"]["a1.again"]["code"] == SLOW["again"]
+    assert anna["notes"] == []
+    assert mallory["notes"] == [
+        "1 answer was not run, because the answers of this submission took more than 10 minutes: a1.again. "
+        "Use a larger --minutes."
+    ]
+    assert not mallory["failed"]
+
+
+def test_what_was_not_handed_in_is_not_out_of_time(tmp_path, doubling, monkeypatch):
+    handed = _with_a_slow_student(tmp_path)
+    path = tmp_path / "in" / "mallory" / "a1_doubling" / "again.py"
+    for text in (doubling.items[1].master.starter, None):
+        path.unlink() if text is None else path.write_text(text)
+        _clock(monkeypatch, doubling, slow=11)
+        mallory = grade(handed, _run(tmp_path, doubling, jobs=1))["mallory"]
+        assert (mallory["exercises"]["a1.again"]["state"], mallory["notes"]) == ("not begun", [])
+
+
+@pytest.mark.parametrize(("slow", "solution"), [(10, 0), (100, 10)])
+def test_a_slow_machine_gives_each_submission_more_time(tmp_path, doubling, monkeypatch, slow, solution):
+    _clock(monkeypatch, doubling, slow=slow, solution=solution)
+    found = grade(_with_a_slow_student(tmp_path), _run(tmp_path, doubling, jobs=1))
+    assert {each["state"] for record in found.values() for each in record["exercises"].values()} == {"right"}
+
+
+def test_only_a_submission_that_was_cut_off_depends_on_its_time(tmp_path, doubling, monkeypatch):
+    handed, judged = _with_a_slow_student(tmp_path), _clock(monkeypatch, doubling, slow=11)
+    first = grade(handed, _run(tmp_path, doubling, jobs=1))
+    judged.clear()
+    assert grade(handed, _run(tmp_path, doubling, jobs=1)) == first
+    assert judged == []
+    more = grade(handed, _run(tmp_path, doubling, jobs=1, minutes=12))
+    assert judged == ["a1.twice", "a1.again"]
+    assert (more["anna"], more["mallory"]["notes"]) == (first["anna"], [])
+    assert grade(handed, _run(tmp_path, doubling, jobs=1)) == more
+    assert judged == ["a1.twice", "a1.again"]
+
+
+def test_a_resumed_run_gives_each_submission_its_whole_time(tmp_path, doubling, monkeypatch):
+    handed = _with_a_slow_student(tmp_path)
+    _clock(monkeypatch, doubling, slow=11)
+
+    def stop(id):
+        if id == "anna":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grade(handed, _run(tmp_path / "halves", doubling, jobs=1), stop)
+    resumed = grade(handed, _run(tmp_path / "halves", doubling, jobs=1))
+    assert resumed == grade(handed, _run(tmp_path / "at once", doubling, jobs=1))
+    assert [each["state"] for each in resumed["mallory"]["exercises"].values()] == ["right", "out of time"]
+
+
+def test_what_is_computed_for_all_students_is_nobodys_time(monkeypatch):
+    """The first student with a wrong answer waits until all known wrong answers have run."""
+    now = [0.0]
+    monkeypatch.setattr(locked_cache, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(grading, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    before, cache = grading.own_seconds(), locked_cache.LockedCache(1)
+
+    def compute(seconds):
+        now[0] += seconds
+        return seconds
+
+    assert (cache.get(1, lambda: compute(7)), cache.get(1, lambda: compute(11))) == (7, 7)
+    with pytest.raises(ZeroDivisionError):
+        cache.get(2, lambda: compute(13) / 0)
+    assert grading.own_seconds() == before
+    compute(3)
+    assert grading.own_seconds() == before + 3
 
 
 def test_file_names_are_portable():
