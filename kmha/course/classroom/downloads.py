@@ -188,8 +188,10 @@ def _own_part(file: str, names: Sequence[str], stems: Container[str]) -> str:
 def opened(folder: Path) -> Path:
     """Return the folder that holds a download if it is all that a folder contains, or else the folder itself.
 
-        It is the folder of a Gradescope export, or a folder with several files of Moodle or Canvas, as systems make one
-    X"""
+    It is the folder of a Gradescope export, or a folder with several files of Moodle or Canvas, as systems make one
+    when they unpack an archive. The only submission of Gradescope's autograder is never opened, because its author
+    chooses the names in it.
+    """
     inside = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
     if len(inside) != 1 or inside[0].name == ALONE or os.path.islink(inside[0]) or not os.path.isdir(inside[0]):
         return folder
