@@ -38,12 +38,14 @@ from kmha.verify.diagnosing.calling import (
 )
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.choice_evidence import ROTATION, code_of, likely_combinations
-from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, TIME
-from kmha.verify.diagnosing.layer_candidate import EPSILON_NAMES, LENGTH, LayerCandidate, letters
+from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, SINGLE, TIME
+from kmha.verify.diagnosing.layer_candidate import EPSILON_NAMES, LayerCandidate, letters
+from kmha.verify.diagnosing.trials import SQUARE
 from kmha.verify.diagnosing.weights import (
     UnknownWeightsError,
     Variable,
     arrangements,
+    likely_heads,
     listed,
     listed_heads,
     number_of_heads,
@@ -112,13 +114,18 @@ class BlockCandidate(LayerCandidate):
         return not isinstance(self.thing, type)
 
     @property
+    def has_fixed_sizes(self) -> bool:
+        """True for a built layer, and for a class whose constructor takes no sizes."""
+        return self.built or not {"width", "inputs", "output", "size", "heads"} & self.constructor_roles.keys()
+
+    @property
     def memory_is_optional(self) -> bool:
         """True for a decoder layer that can be called without a memory."""
         memory = self.call_parameters.get(self.roles.get("memory", ""))
         return self.chain == "decoder" and memory is not None and memory.default is not EMPTY
 
     def input_layouts(self) -> list[dict[str, Any]]:
-        entries = [TIME, BATCH] if self._is_time_first() else [BATCH, TIME]
+        entries = [*((TIME, BATCH) if self._is_time_first() else (BATCH, TIME)), SINGLE]
         return [{"entry": entry, "guessed": guessed} for entry in entries for guessed in self._call_guesses()]
 
     def _is_time_first(self) -> bool:
@@ -131,6 +138,8 @@ class BlockCandidate(LayerCandidate):
     def sizes(self, rng: np.random.Generator) -> Any:
         drawn = block_trials.draw_block_sizes(rng, self.block_accepts)
         drawn = drawn if self.built else self._with_given(drawn)
+        if self.convention.sizes == SQUARE:
+            drawn = dataclasses.replace(drawn, rows=self.square_length, columns=self.square_length)
         trial = block_trials.draw_block(0, self.block_accepts, drawn)[0]
         try:
             try:
@@ -162,7 +171,10 @@ class BlockCandidate(LayerCandidate):
 
     def _sizes_with(self, trial: Trial, drawn: BlockSizes) -> BlockSizes:
         with quietly():
-            return self._sizes_of(self.thing if self.built else self._new_in_any_dtype(trial), drawn)
+            made = self.thing if self.built else self._unbuilt(trial) if self.has_fixed_sizes else None
+            if made is None or not self._variables(made):  # Keras makes the weights in the first call
+                made = self.thing if self.built else self._new_in_any_dtype(trial)
+            return self._sizes_of(made, drawn)
 
     def _variables(self, layer: Any) -> list[Variable]:
         return [each for each in self.adapter.variables(layer) if owner(each) not in self.unused]
@@ -229,8 +241,8 @@ class BlockCandidate(LayerCandidate):
             drawn = dataclasses.replace(drawn, heads=heads, width=heads * drawn.size)
             layer = self._new(block_trials.draw_block(0, self.block_accepts, drawn)[0])
             variables = self._variables(layer)
-        width = (width_of(variables) or drawn.width) if self.built else drawn.width
-        found = self._sublayers(variables, width, None if self.built else drawn.inner)
+        width = (width_of(variables) or drawn.width) if self.has_fixed_sizes else drawn.width
+        found = self._sublayers(variables, width, None if self.has_fixed_sizes else drawn.inner)
         size = head_size(found.attentions[0][0], heads, width)
         gated = any("gate/kernel" in slot.parts for slot in found.forward[0])
         norms = len(found.norms[0])
@@ -238,7 +250,7 @@ class BlockCandidate(LayerCandidate):
         changes = {"width": width, "memory": width, "inner": found.inner, "heads": heads, "size": size}
         taken = {width, heads, size, found.inner}
         batch, *lengths = [number for number in (2, 3, 4, 5, 7, 9, 11) if number not in taken][-4:]
-        if self.built:
+        if self.has_fixed_sizes and self.convention.sizes != SQUARE:
             changes |= {"batch": batch, "rows": lengths[1], "columns": lengths[0]}
         return dataclasses.replace(drawn, **changes, gated=gated, extra=extra)
 
@@ -251,7 +263,8 @@ class BlockCandidate(LayerCandidate):
         fixed = self.fixed.get("heads")
         if fixed or ("heads" in self.constructor_roles and not self.built):
             return int(fixed or drawn.heads)
-        for part in (layer, *self.adapter.parts(layer)):
+        parts = [each for each in (layer, *self.adapter.parts(layer)) if hasattr(each, "__dict__")]
+        for part in parts:
             described = [each for each in vars(part).values() if hasattr(each, "__dict__") and not callable(each)]
             for each in (part, *described):
                 if heads := number_of_heads(each, self.given):
@@ -261,6 +274,8 @@ class BlockCandidate(LayerCandidate):
         kernels = [sorted(squeezed(each.shape)) for each in queries if len(squeezed(each.shape)) == 2]
         if heads and all(size * heads == width for size, width in kernels):  # a list of attentions has larger kernels
             return heads
+        if kernels and all(likely_heads(part, queries) == [1] for part in parts):
+            return 1
         raise CandidateError(
             f"{self.name}: nothing states its number of heads. Give it: arguments={{'num_heads': …}}, or "
             "--set num_heads=H."
@@ -326,7 +341,7 @@ class BlockCandidate(LayerCandidate):
         """Yield a few small sizes, for the smallest failing case."""
         for batch, rows, heads, size in ((1, 1, 1, 2), (1, 2, 1, 2), (2, 2, 1, 2), (1, 2, 2, 2), (2, 3, 2, 2)):
             changes: dict[str, Any] = {"batch": batch, "rows": rows, "columns": rows + 1}
-            if not self.built:
+            if not self.has_fixed_sizes:
                 width = heads * size
                 inner = 5 if "inner" in self.constructor_roles else sizes.inner * width // sizes.width
                 changes |= {"heads": heads, "size": size, "width": width, "inner": inner, "memory": width}
@@ -345,11 +360,12 @@ class BlockCandidate(LayerCandidate):
             "value_size": query.shape[2],
             "dropout": trial.rate,
             "epsilon": trial.more["epsilon"],
+            "use_bias": True,
             "batch_first": True,
             "depth": 1,
-            "length": LENGTH,
+            "length": self.longest,
         }
-        sizes = {"T": LENGTH, "H": values.get("heads", 1), "I": values["width"], "O": values.get("size", 1)}
+        sizes = {"T": self.longest, "H": values.get("heads", 1), "I": values["width"], "O": values.get("size", 1)}
         return self.constructor_arguments(values, sizes)
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
@@ -359,6 +375,8 @@ class BlockCandidate(LayerCandidate):
             found |= {role: trial.key for role in ("memory", "key", "value") if role in self.roles}
         if self.convention.entry == TIME:
             found = {role: np.swapaxes(array, 0, 1) for role, array in found.items()}
+        elif self.convention.entry == SINGLE:
+            found = {role: array[0] for role, array in found.items()}
         arguments = {**guessed_arguments(self, trial, size), **self.call_given}
         arguments |= {self.roles[role]: self.tensor(array, trial) for role, array in found.items()}
         for role, mask in self._masks(trial).items():

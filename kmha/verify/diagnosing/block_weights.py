@@ -20,8 +20,10 @@ from kmha.verify.diagnosing.weights import UnknownWeightsError, Variable, listed
 ATTENTION = re.compile(r"attention|attn|mha|mhsa|qkv|query|key|value")
 FORWARD = re.compile(r"feed_?for|ffn|mlp|(^|[._])ff|fc_?\d|c_fc|intermediate|w_?\d|linear_?\d|dense_?\d|(^|[._])lin\d")
 CROSSING = re.compile(r"cross|enc|memory|src|context")
-FLAT_NORM = re.compile(r"norm|ln|gamma|beta")  # names of a normalization's weights without a module of their own
-GAINS = re.compile(r"gamma|weight|scale|gain|alpha|a_?2|^g$|_g$")
+# Names of the weights of normalizations without a module of their own, and what in them tells gain from bias.
+FLAT_NORM = re.compile(r"norm|ln|gamma|beta|^(g|be)_?\d$")
+KINDS = re.compile(r"gamma|beta|weight|bias|scale|gain|shift|_[gb]$|^[gb]_|^(g|be)(?=_?\d)")
+GAINS = re.compile(r"gamma|weight|scale|gain|alpha|a_?2|^g_?\d?$|_g$")
 SCALES = re.compile(r"(^|[._])ls_?\d|layer_?scale")
 GATES = re.compile(r"gate|w1|wi_0|fc_1")
 MAX_ORDERS = 6  # maximum number of orders of normalizations to try
@@ -175,9 +177,7 @@ def _norms(variables: Sequence[Variable], width: int) -> tuple[list[list[Variabl
         for variable in vectors:
             name = variable.path.rpartition(".")[2].lower()
             if FLAT_NORM.search(name):
-                flat.setdefault(re.sub(r"gamma|beta|weight|bias|scale|gain|shift|_[gb]$|^[gb]_", "", name), []).append(
-                    variable
-                )
+                flat.setdefault(KINDS.sub("", name), []).append(variable)
         norms += flat.values()
     return norms, scales
 
@@ -249,8 +249,9 @@ def _feed_forward(
     free = [variable for variable in matrices if width in squeezed(variable.shape)]
     free = [variable for variable in free if attentions == 0 or not _is_attention(variable.path)]
     sizes = Counter(_other(variable, width) for variable in free)
-    if inner is not None and (sizes[inner] or sizes[2 * inner]):
-        kernels = [variable for variable in free if _other(variable, width) in (inner, 2 * inner)]
+    likely = {inner, *{2 * inner} - {width}} if inner is not None else set()
+    if any(sizes[number] for number in likely):
+        kernels = [variable for variable in free if _other(variable, width) in likely]
     else:
         named = [variable for variable in free if FORWARD.search(variable.path.lower())]
         kernels = [variable for variable in free if _other(variable, width) != width] or named
@@ -395,5 +396,5 @@ def width_of(variables: Sequence[Variable]) -> int | None:
     for variable in variables:
         owners.setdefault(owner(variable), []).append(squeezed(variable.shape))
     vectors = [shapes[0][0] for shapes in owners.values() if {len(shape) for shape in shapes} == {1}]
-    sizes: Any = Counter(vectors) or Counter(size for variable in variables for size in squeezed(variable.shape))
+    sizes: Any = Counter(vectors) or Counter(size for variable in variables for size in {*variable.shape} - {1})
     return sizes.most_common(1)[0][0] if sizes else None

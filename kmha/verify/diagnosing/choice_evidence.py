@@ -66,12 +66,7 @@ def likely_combinations(
 def code_of(layer: Any, parts: Sequence[Any]) -> str:
     """Return the source code of a layer, of the layers inside it and of their helpers, without those of frameworks."""
     kinds = {type(part.module if isinstance(part, Held) else part) for part in (layer, *parts)}
-    return "".join(frameworks.source_with_helpers(kind) for kind in kinds if _is_own(kind))
-
-
-def _is_own(kind: type) -> bool:
-    """Return whether a class is not a framework's own."""
-    return kind.__module__.split(".")[0] not in ("torch", "keras", "flax", "haiku", "equinox", "jax")
+    return "".join(frameworks.source_with_helpers(kind) for kind in kinds if frameworks.is_own(kind))
 
 
 def _agrees(combination: Sequence[str], ids: set[str], known: bool) -> bool:
@@ -120,7 +115,7 @@ def activation_of(function: Any) -> str | None:
 def _of_source(part: Any) -> Iterator[str]:
     """Yield the activations that the source code of a layer's call names."""
     method = next((m for name in METHODS if (m := getattr(type(part), name, None)) is not None), None)
-    if method is None or not _is_own(type(part)):
+    if method is None or not frameworks.is_own(type(part)):
         return
     source = frameworks.source_of(method)
     found = [name for name, pattern in IN_SOURCE if re.search(pattern, source)]

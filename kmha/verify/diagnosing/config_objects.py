@@ -6,11 +6,12 @@ tell its meaning, and `--set config.n_head=4` sets it.
 
 import dataclasses
 import inspect
+import re
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kmha.verify.diagnosing import naming
+from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.guessing import guesses, value_of
 
 NAMES = ("config", "cfg", "conf", "configuration", "args", "modelargs", "hparams", "hyperparams", "modelconfig", "opt")
@@ -146,15 +147,16 @@ def read_fields(construct: Callable[[Any], Any], parameter: inspect.Parameter) -
             made(own, {name: sample(name) for name in names if naming.argument(name) in (*SIZES, "width")})
         )
         try:
-            construct(watched)
+            later = read_later(construct(watched), watched)
         except (Exception, SystemExit):  # untrusted code may raise anything
             return {name: sample(name) for name in names if naming.argument(name) in (*SIZES, "width")}
-        return {name: sample(name) for name in watched.used if naming.argument(name)}
+        return {name: sample(name) for name in (*watched.used, *later) if naming.argument(name)}
     values: dict[str, Any] = {}
     for _ in range(FIELDS):
         fields = Fields(values)
         try:
-            construct(fields)
+            later = read_later(construct(fields), fields)
+            values |= {name: sample(name) for name in later if name not in values}
             break
         except (AttributeError, KeyError):
             if not fields.missing or fields.missing in values:
@@ -163,6 +165,14 @@ def read_fields(construct: Callable[[Any], Any], parameter: inspect.Parameter) -
         except (Exception, SystemExit):  # untrusted code may raise anything
             break
     return values
+
+
+def read_later(layer: Any, config: Any) -> list[str]:
+    """Return the sizes that the code of a layer reads from the configuration that it keeps, such as in its call."""
+    places = [name for name, value in getattr(layer, "__dict__", {}).items() if value is config]
+    code = frameworks.source_of(type(layer)) if places else ""
+    found = re.findall(rf"\bself\.(?:{'|'.join(places)})(?:\.|\[['\"])(\w+)", code) if places else []
+    return [name for name in dict.fromkeys(found) if naming.argument(name) in (*SIZES, "width")]
 
 
 def made(own: type | None, values: Mapping[str, Any]) -> Any:

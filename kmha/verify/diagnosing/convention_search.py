@@ -37,7 +37,7 @@ from kmha.verify.diagnosing.conventions import (
 from kmha.verify.diagnosing.evidence.source_text import mentions
 from kmha.verify.diagnosing.matching import TrialResult, same_weights
 from kmha.verify.diagnosing.pairs import find_pairs
-from kmha.verify.diagnosing.trials import SIZE_KINDS, Sizes
+from kmha.verify.diagnosing.trials import SIZE_KINDS, SQUARE, Sizes
 from kmha.verify.diagnosing.verdicts import ENOUGH
 from kmha.verify.mistakes import Mistake
 from kmha.verify.mistakes.commonness import rank
@@ -107,7 +107,9 @@ Memory = dict[tuple[Convention, int], TrialResult]  # results by convention and 
 def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE_KINDS) -> ChosenConvention:
     """Find the best convention with these kinds of sizes, and set it on the candidate."""
     found: list[ChosenConvention] = []
-    for kind in kinds if candidate.chain == "attention" else SIZE_KINDS[:1]:
+    for kind in kinds if candidate.chain == "attention" else (SIZE_KINDS[0], SQUARE):
+        if kind == SQUARE and candidate.chain != "attention" and found[0].fit > Fit.RAISES:
+            break
         layouts = candidate.input_layouts()
         if kind != SIZE_KINDS[0] and not candidate.core:  # building layers takes time
             layouts = [each for each in layouts if each["entry"] in (layouts[0]["entry"], TIME, SINGLE)]
@@ -118,7 +120,8 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
                 return found[-1]
         # A layout in which all calls run comes before one in which a mistake explains the few that do.
         best = max(found, key=lambda one: (one.fit == Fit.RIGHT, one.share, one.fit))
-        runs_oddly = best.fit == Fit.RUNS and best.share == 1 and kind != SIZE_KINDS[0]
+        is_usual = best.convention.entry == candidate.input_layouts()[0]["entry"]
+        runs_oddly = best.fit == Fit.RUNS and best.share == 1 and kind != SIZE_KINDS[0] and is_usual
         if (best.fit >= Fit.EXPLAINED and best.share > ENOUGH) or runs_oddly:
             break
     use(candidate, best)

@@ -95,8 +95,8 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
 
     Args:
         trial: Trial as drawn, before any change.
-        convention: Calling convention. If inputs have no batch axis, only the last item is kept. A mask (T, S) is the
-            same for all items, and a mask (B, S) for all queries.
+        convention: Calling convention. If inputs have no batch axis, only one item is kept. A mask (T, S) is the same
+            for all items, and a mask (B, S) for all queries.
         present: Names of the canonical weights that the candidate has, or `None` if unknown. A missing bias is no
             mistake, and a projection without a kernel is the identity.
     """
@@ -111,7 +111,7 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
         changes["weights"] = _weights(trial, present)
     trial = dataclasses.replace(trial, **changes) if changes else trial
     if convention.entry == SINGLE:
-        return _last_item(trial)
+        return _one_item(trial)
     if convention.entry == ONE_KEY:
         key = np.broadcast_to(trial.key[:, :1], trial.key.shape)
         same = trial.value is trial.key
@@ -151,8 +151,10 @@ def with_identity_kernels(weights: Mapping[str, np.ndarray], heads: int, size: i
     return weights
 
 
-def _last_item(trial: Trial) -> Trial:
-    """Return the trial with the last item of the batch alone. This item has padding."""
+def _one_item(trial: Trial) -> Trial:
+    """Return the trial with one item of the batch alone: the last one that has padding, if any has."""
+    padded: list[int] = [] if trial.key_mask is None else np.flatnonzero(~trial.key_mask.all(axis=1)).tolist()
+    one = slice(padded[-1], padded[-1] + 1) if padded else slice(-1, None)
     masks = {name: getattr(trial, name) for name in ("mask", "key_mask", "query_mask")}
-    changes = {name: mask[-1:] for name, mask in masks.items() if mask is not None}
-    return trial.with_inputs(lambda array: array[-1:], **changes)
+    changes = {name: mask[one] for name, mask in masks.items() if mask is not None}
+    return trial.with_inputs(lambda array: array[one], **changes)

@@ -21,7 +21,8 @@ from kmha.verify.diagnosing.block_weights import PlainSlot, squeezed
 from kmha.verify.diagnosing.calling import EMPTY, Parameters, check_given, guessed_arguments, parameters, with_copies
 from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, COUNT, IDS, TIME
-from kmha.verify.diagnosing.layer_candidate import LENGTH, LayerCandidate
+from kmha.verify.diagnosing.guessing import LENGTH
+from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Answer
 from kmha.verify.diagnosing.trials import Accepts
 from kmha.verify.diagnosing.weights import Variable
@@ -185,7 +186,8 @@ class EmbeddingCandidate(LayerCandidate):
         return layer
 
     def _made(self, trial: Trial) -> tuple[Any, Any]:
-        key = trial.weights["embedding/embeddings"].shape, trial.rate, self.convention
+        # A layer may make its table for the number of positions in its first call.
+        key = trial.weights["embedding/embeddings"].shape, trial.query.shape[:2], trial.rate, self.convention
         if key not in self.cache:
             layer = self._new(trial, self.convention.dtype)
             self.cache[key] = layer, self._slots(self.adapter.variables(layer))

@@ -5,7 +5,7 @@ A framework is imported only when it is needed.
 
 import functools
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,54 @@ def with_helpers(functions: Iterable[Any]) -> list[Any]:
             found[id(each)] = each
             waiting += _helpers(each)
     return [*found.values()]
+
+
+def is_own(kind: type) -> bool:
+    """Return whether a class is not a framework's own."""
+    return kind.__module__.split(".")[0] not in ("torch", "keras", "flax", "haiku", "equinox", "jax")
+
+
+def numbers_read(kinds: Iterable[type]) -> dict[str, int]:
+    """Return the whole numbers outside of classes that their code reads, keyed by name.
+
+    They are variables of the module or of a function around the class, class attributes, and fields of an object there,
+    such as `config.n_head` and `CONFIG["n_head"]`. Classes of the same module that the code names are read, too.
+    """
+    found: dict[str, Any] = {}
+    waiting, seen = [*kinds], set()
+    while waiting:
+        kind = waiting.pop()
+        if kind in seen:
+            continue
+        seen.add(kind)
+        functions = [each for each in vars(kind).values() if inspect.isfunction(each)]
+        for each in with_helpers(functions):
+            texts, scope = texts_of(each.__code__), getattr(each, "__globals__", {})
+            inner = [scope[name] for name in texts & scope.keys() if isinstance(scope[name], type)]
+            waiting += [each for each in inner if each.__module__ == kind.__module__]
+            around = zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)
+            named = {**{name: scope[name] for name in texts & scope.keys()}, **vars(kind)}
+            named |= {name: cell.cell_contents for name, cell in around if not _is_empty(cell)}
+            for value in [*named.values()]:
+                named |= {name: field for name, field in _fields(value).items() if name in texts}
+            found |= named
+    return {name: value for name, value in found.items() if type(value) is int}
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    """Return the fields of a configuration: of a dict, a class, or an object without arrays."""
+    if isinstance(value, dict):
+        return {name: field for name, field in value.items() if isinstance(name, str)}
+    if inspect.ismodule(value) or inspect.isroutine(value) or hasattr(value, "shape"):
+        return {}
+    return getattr(value, "__dict__", {})
+
+
+def texts_of(code: Any) -> frozenset[str]:
+    """Return the names of variables and attributes in code, and its texts, with which it reads dicts."""
+    constants = [item for each in code.co_consts for item in (each if isinstance(each, tuple) else (each,))]
+    found = {*code.co_names, *(each for each in constants if isinstance(each, str))}
+    return frozenset(found.union(*(texts_of(each) for each in constants if inspect.iscode(each))))
 
 
 def source_with_helpers(kind: type) -> str:

@@ -39,6 +39,7 @@ _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("maxlen|maxseq|seqlen|context|blocksize|window|maxpos|length", (str(LENGTH),)),
     ("vocab", ("11",)),
     ("eps", ("1e-05",)),
+    ("std(dev)?$|init(range|scale)$", ("0.02",)),
     ("expansion|expandfactor|(ffn?|mlp|hidden|inner)(mult|multiplier|ratio|factor)", ("2",)),
     ("activation|actlayer|actfn|act$", ("'gelu'", "'relu'", IDENTITY)),
     ("norm", ("None", IDENTITY)),

@@ -14,7 +14,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial
 from kmha.verify.choices.attention import Extra
-from kmha.verify.diagnosing import config_objects, guessing, naming, reproduction, trials
+from kmha.verify.diagnosing import config_objects, frameworks, guessing, naming, reproduction, trials
 from kmha.verify.diagnosing.calling import (
     EMPTY,
     CandidateError,
@@ -31,11 +31,13 @@ from kmha.verify.diagnosing.calling import (
     mask_arguments,
     positional_only,
     roles_by_place,
+    values_by_role,
     with_copies,
     without_neutral,
 )
 from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
+from kmha.verify.diagnosing.guessing import LENGTH
 from kmha.verify.diagnosing.layer_adapters import adapter_of, oriented
 from kmha.verify.diagnosing.naming import roles_of
 from kmha.verify.diagnosing.packed_inputs import packing_of
@@ -48,6 +50,7 @@ from kmha.verify.diagnosing.weights import (
     extras_of,
     number_of_heads,
     possible_sizes,
+    stated_number,
     weights_of_layer,
     without_extras,
     write_weights,
@@ -62,7 +65,6 @@ EPSILONS = (1e-5, 1e-6, 1e-3, 0.0, 1e-8)  # usual epsilons of normalizations
 EPSILON_NAMES = ("eps", "epsilon", "varianceepsilon")
 # Values of required arguments that attention alone does not need.
 NUMBERS = {"inner": 20, "depth": 1, "vocabulary": 11, "epsilon": 1e-5}
-LENGTH = 64  # a number of positions that no trial exceeds
 MASK_FLAG = re.compile("^_?(mask_?flag|(use|apply|with|enable)_?mask(s|ing)?)$")  # attributes that turn masks off
 
 
@@ -108,9 +110,13 @@ class LayerCandidate(Candidate):
         self.fixed = {**config_objects.sizes_in(self.given), **given_sizes(name, self.given)}
         check_roles(name, said, self.constructor_parameters, self.call_parameters)
         if is_class:
+            if "heads" not in {**self.constructor_roles, **self.roles}:  # what the user tells of the code
+                own = {**self.constructor_parameters, **self.call_parameters}
+                self.given = {n: v for n, v in self.given.items() if n in own or naming.argument(n) != "heads"}
             check_given(f"{name}(…)", self.given, self.constructor_parameters, self.call_parameters)
             self.made_guesses = self._guess_constructor()
         self.mask_flag = "" if is_class else _mask_flag(self.thing, self.adapter.parts(self.thing))
+        self.states_no_heads = False  # whether the class takes and states no number of heads and no head size
         self.accepts = self._accepts()
         self.cache: dict[Any, Any] = {}
         self.count = 1  # number of possible arrangements of the weights
@@ -302,8 +308,10 @@ class LayerCandidate(Candidate):
     def sizes(self, rng: np.random.Generator) -> Sizes:
         if self.weights is not None:
             held = held_sizes(self.weights)
-            return dataclasses.replace(held, rows=held.columns) if self.convention.sizes == trials.SQUARE else held
-        drawn = trials.draw_sizes(rng, self.accepts, kind=self.convention.sizes)
+            if self.convention.sizes == trials.SQUARE:
+                return dataclasses.replace(held, rows=self.square_length, columns=self.square_length)
+            return held
+        drawn = trials.draw_sizes(rng, self.accepts, kind=self.convention.sizes, length=self.square_length)
         heads = self.fixed.get("heads") or (
             drawn.heads if "heads" in self.constructor_roles else self._own_heads(drawn)
         )
@@ -342,13 +350,16 @@ class LayerCandidate(Candidate):
     def _own_heads(self, drawn: Sizes) -> int:
         """Return the layer's number of heads if the constructor does not take a number of heads, else 1."""
         one = fixed_sizes(drawn, 1, self.fixed, self.accepts.wide, "output" in self.constructor_roles, self.name)
-        letters_of_one = {"H": 1, "O": one.size, "E": one.width, "I query": one.features}
+        inputs = {f"I {role}": one.features for role in ("query", "key", "value")}
+        letters_of_one = {"H": 1, "O": one.size, "E": one.width, **inputs}
         try:
             with quietly():
                 layer = self.adapter.new(self.layer_class, self._made_with(letters_of_one, 0.0), "float32")
         except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
             return 1
-        return number_of_heads(layer, {}) or 1
+        stated = number_of_heads(layer, {})
+        self.states_no_heads = stated is None and not {"size", "value_size"} & self.constructor_roles.keys()
+        return stated or 1
 
     def mask_shapes(self) -> list[str]:
         """Return the shapes to try for a mask: (B, T, S) as in Keras, then shapes with an axis of heads."""
@@ -467,7 +478,7 @@ class LayerCandidate(Candidate):
             "temperature": sizes["O"] ** 0.5,
             "size": sizes["O"],
             "value_size": sizes["O"],
-            "length": LENGTH,
+            "length": self.longest,
             "width": sizes["E"] if self.accepts.wide else sizes["I query"],
             "output": sizes["O" if self.output_is_of_head else "E"],
             "inputs": sizes["I query"],
@@ -479,6 +490,29 @@ class LayerCandidate(Candidate):
         }
         letter = {"T": 1, "O": sizes["O"], "I": sizes["I query"], "H": sizes["H"]}
         return self.constructor_arguments(values, letter)
+
+    @property
+    def square_length(self) -> int:
+        """T and S of trials with equal lengths: the number of positions that the candidate states, if it is not large.
+
+        Some code takes no fewer positions, because it does not crop a table or a mask.
+        """
+        thing = self.thing
+        if not isinstance(thing, type):
+            masks = [each.shape for each in thing.buffers()] if hasattr(thing, "buffers") else []
+            tables = [shape[-1] for shape in masks if len(shape) > 1 and shape[-1] == shape[-2]]
+            found = stated_number(thing, self.given, "length") or next(iter(tables), None)
+        elif "length" in self.constructor_roles:
+            return trials.SQUARE_LENGTH
+        else:
+            stated = {**frameworks.numbers_read([thing]), **values_by_role(self.given)}
+            found = next((n for name, n in stated.items() if naming.argument(name) == "length"), None)
+        return found if found and 1 < found <= LENGTH else trials.SQUARE_LENGTH
+
+    @property
+    def longest(self) -> int:
+        """The number of positions that the constructor gets: one that no trial exceeds, or that of square trials."""
+        return self.square_length if self.convention.sizes == trials.SQUARE else LENGTH
 
     def _is_required(self, role: str) -> bool:
         name = self.constructor_roles.get(role)
@@ -497,7 +531,8 @@ class LayerCandidate(Candidate):
             sizes: Sizes by letter, for arguments that no role explains: H, O, I and T.
         """
         arguments = {n: each.default for n, each in self.constructor_parameters.items() if "." in n}
-        arguments |= {n: guessing.value_of(text, self.framework, sizes) for n, text in self.made_guesses.items()}
+        guessed = {n: str(self.longest) if text == str(LENGTH) else text for n, text in self.made_guesses.items()}
+        arguments |= {n: guessing.value_of(text, self.framework, sizes) for n, text in guessed.items()}
         arguments |= {self.constructor_roles[role]: v for role, v in values.items() if role in self.constructor_roles}
         arguments |= {n: value for n, value in self.given.items() if n in self.constructor_parameters}
         return config_objects.folded(arguments, self.written_parameters)
@@ -526,8 +561,9 @@ class LayerCandidate(Candidate):
 
     @property
     def heads_are_guessed(self) -> bool:
-        """True for a built layer of which nothing states the number of heads."""
-        return self.weights is not None and number_of_heads(self.thing, self.given) is None
+        """True for a layer of which nothing states the number of heads."""
+        built = self.weights is not None and number_of_heads(self.thing, self.given) is None
+        return built or (self.states_no_heads and bool(self.sample_variables()))
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
         """Return the canonical weights of a built layer, whose own weights are arranged as `convention` says."""

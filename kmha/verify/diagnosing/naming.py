@@ -74,7 +74,7 @@ ARGUMENTS: dict[str, str] = {
 HIDDEN = re.compile("^(d|n|num)?hid(den)?s?(dim|size|count)?$|^units$")
 # Names of what turns its input by positions.
 ROTARY = re.compile("rotary|rope|rotate")
-_ARRAY = "(inputs?|tensors?|hidden|(hidden)?states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
+_ARRAY = "(x|inputs?|tensors?|hidden|(hidden)?states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
 _WIDTH = "(channels|dims?|size|sz|features?|width|count)"
 # Names of arguments that belong to the memory, which is the output of an encoder.
 OF_MEMORY = re.compile("encoder|(^|_)enc_|memory|cross|context")
@@ -87,7 +87,9 @@ PATTERNS = {
     "output": "^feat(ure)?(s|dim|size)$",
     "inputs": f"^(d|n|num|dim)?(q|query)?in(put)?{_WIDTH}$",
     "memory_width": f"^(d|n|num|dim)?(kv|keyvalue|memory|context|ctx|encoder)(in(put)?)?{_WIDTH}$",
-    "width": f"^(d|n|num)(model|emb(ed)?(ding)?s?|hid(den)?s?)$|^(model|emb(ed)?(ding)?s?|hid(den)?s?){_WIDTH}$",
+    "width": f"^(d|n|num)(model|emb(ed*)?(ding)?s?|hid(den)?s?)$|^(model|emb(ed*)?(ding)?s?|hid(den)?s?){_WIDTH}$",
+    "length": "^(max|n|num|number)?(of)?(sentence|seq(uence)?|context|block|input|src|tgt|text)?(len(gth)?|positions?)$"
+    "|^max(t|tokens|pos|position)$",
     "query": f"^(query|queries|q|from|dec|decoder|tgt|target){_ARRAY}",
     "key": f"^(key|keys|k){_ARRAY}",
     "value": f"^(value|values|v){_ARRAY}",

@@ -65,9 +65,11 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
 def _explains_errors(found: "Diagnosis") -> bool:
     """Return whether one mistake explains all calls that ran, and why the others raise an error.
 
-    If all calls without masks ran, and all with masks raise an error, the mistake is not in the masks.
+    If all calls without masks ran, and all with masks raise an error, the mistake is not in the masks. If that error is
+    a slip in the candidate's own code, two mistakes are enough too.
     """
-    if len(found.mistakes) != 1:
+    slips = all(result.answer.is_slip for result in found.results if result.answer.error)
+    if len(found.mistakes) != 1 and not (slips and found.mistakes):
         return False
     masked = [bool(result.answer.error) for result in found.results if result.trial.masked]
     apart = all(masked) and _ran(found.results) == len(found.results) - len(masked) >= SUFFICIENT
@@ -120,7 +122,8 @@ def _places(found: "Diagnosis") -> Iterator[str]:
         options = " ".join(f"--role {role}={places[other]}" for role, other in zip(ROLES, order, strict=True))
         yield f"It is right with its arguments in another order: {options}."
         return
-    told = found.verdict == KNOWN and len(found.mistakes) == 1
+    constant = found.mistakes[:1] and found.mistakes[0].id == "output-constant"  # perhaps it is no input
+    told = found.verdict == KNOWN and len(found.mistakes) == 1 and not constant
     for role, name in places.items():
         if role == "mask" or not told:
             yield f"kmha took `{name}` for the {_INPUTS.get(role, role)}. Say what it is: --role {role}={name}."
@@ -176,7 +179,8 @@ def _weights(found: "Diagnosis") -> Iterator[str]:
     extras = [extra.path for result in found.results[:1] for extra in result.trial.more.get("extras", ())]
     if extras:
         yield f"kmha does not know how it uses these weights: {', '.join(extras[:6])}."
-    if getattr(candidate, "count", 1) > 1 and not all(naming.weight(path)[0] for path in candidate.matrix_paths()):
+    named = {naming.weight(path)[0] for path in candidate.matrix_paths()} if getattr(candidate, "count", 1) > 1 else {}
+    if None in named and "packed" not in named:  # beside packed kernels, there is only the output's
         yield "The names of its weights do not tell which is the query's, the key's and the value's."
 
 

@@ -31,6 +31,7 @@ from kmha.verify.chains.attention import ROLES, State, Trial, causal, run
 HEADS = ((2, 3), (3, 2), (2, 5), (3, 4), (4, 3), (3, 5), (5, 3))
 # Kinds of sizes: all different; I = E = H·O and O even, for code that splits features; also T = S, a power of two.
 SQUARE = "square"
+SQUARE_LENGTH = 16
 SIZE_KINDS = ("different", "even", SQUARE)
 EVEN = ((2, 8), (4, 8), (2, 16))  # candidates for H and O if O must be even
 LENGTHS = (3, 4, 5, 6, 7, 8, 11)  # candidates for B, T and S
@@ -94,10 +95,16 @@ class Sizes:
         return f"{lengths}, I={self.features}{other}, O={self.size}, E={self.width}"
 
 
-def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True, kind: str = "different") -> Sizes:
+def draw_sizes(
+    rng: np.random.Generator,
+    accepts: Accepts,
+    use_bias: bool = True,
+    kind: str = "different",
+    length: int = SQUARE_LENGTH,
+) -> Sizes:
     """Draw random sizes, pairwise different as far as `accepts` allows. Key and value have the query's features.
 
-    `kind` is one of `SIZE_KINDS`.
+    `kind` is one of `SIZE_KINDS`, and `length` is T and S if they must be equal.
 
     >>> str(draw_sizes(np.random.default_rng(0), Accepts(wide=True)))
     'B=4, T=11, S=7, H=3, I=15, O=5, E=15'
@@ -111,7 +118,7 @@ def draw_sizes(rng: np.random.Generator, accepts: Accepts, use_bias: bool = True
     features = heads * (16 // heads)  # a multiple of H, because some code splits the features into heads
     features += heads * (features == width)
     if kind == SQUARE:
-        batch, rows, columns = 3, 16, 16
+        batch, rows, columns = 3, length, length
     features, out = (width, width) if accepts.wide or kind != "different" else (features, 17)
     return Sizes(batch, rows, columns, heads, features, features, size, out, use_bias)
 

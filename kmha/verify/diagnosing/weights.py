@@ -18,7 +18,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import ROLES
 from kmha.verify.choices.attention import Extra
-from kmha.verify.diagnosing import naming
+from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.conventions import ALL_ROLES, with_identity_kernels
 
@@ -381,7 +381,7 @@ def weights_of_layer(
         )
     heads = number_of_heads(layer, given)
     variables = fitting_variables(variables, heads)
-    readings = [heads] if heads else _likely_heads(layer, variables) or _divisors(variables)
+    readings = [heads] if heads else likely_heads(layer, variables) or _divisors(variables)
     found = [(sizes, slots) for each in readings for sizes, slots in _first_fitting(variables, each)]
     if heads and not found:
         found = _first_fitting(variables, heads, grouped=True)
@@ -466,15 +466,44 @@ def _divisors(variables: Sequence[Variable]) -> list[int]:
     return [number for number in range(1, smallest + 1) if smallest % number == 0][:MOST_HEADS]
 
 
-def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
-    """Return the number of heads that was given, or that an attribute of the layer or of a part of it states."""
+def stated_number(layer: Any, given: Mapping[str, Any], role: str) -> int | None:
+    """Return the number with this role that was given, or that an attribute or the code of the layer states.
+
+    The attribute may be one of a part of the layer, and the code may read a variable of its module.
+    """
     parts = list(layer.modules()) if hasattr(layer, "named_parameters") else [layer]
     inside = [value for part in parts for value in vars(part).values() if _is_plain_object(value)]
     stated = [item for owner in (*parts, *inside) for item in vars(owner).items()]
-    for name, value in [*given.items(), *stated]:
-        if naming.argument(name.strip("_")) == "heads" and isinstance(value, int) and not isinstance(value, bool):
+    kinds = {type(getattr(part, "module", part)) for part in parts}
+    read = frameworks.numbers_read(filter(frameworks.is_own, kinds))
+    for name, value in [*given.items(), *stated, *read.items()]:
+        if naming.argument(name.strip("_")) == role and isinstance(value, int) and not isinstance(value, bool):
             return value
     return None
+
+
+def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
+    """Return the number of heads that was given, or that the layer or its source code states."""
+    kind = type(getattr(layer, "module", layer))
+    return stated_number(layer, given, "heads") or heads_in_source(frameworks.source_of(kind))
+
+
+def heads_in_source(code: str) -> int | None:
+    """Return the number of heads that code states as a number, or `None`.
+
+    It is the value of a variable with a known name, or an axis of a reshape before the last.
+
+    >>> heads_in_source("x.view(B, T, 4, C // 4)"), heads_in_source("n_head = 3"), heads_in_source("x.view(-1, 5)")
+    (4, 3, None)
+    """
+    named = re.findall(r"^\s*(\w+)\s*=\s*(\d+)\s*(?:#.*)?$", code, re.MULTILINE)
+    named += re.findall(r"rearrange\([^\n]*\b(h|heads)\s*=\s*(\d+)", code)
+    stated = {int(number) for name, number in named if naming.argument(name) == "heads"}
+    calls = re.findall(r"(?:view|reshape|Reshape|unflatten)\(((?:[^()]|\([^()]*\))*)\)", code)
+    axes = {int(axis) for call in calls for axis in re.findall(r"[,(]\s*(\d+)\s*(?=,)", call)}
+    packed = {3} if "qkv" in code.lower() else set()
+    found = {number for number in stated or axes - packed if number > 1}
+    return found.pop() if len(found) == 1 else None
 
 
 def _is_plain_object(value: Any) -> bool:
@@ -487,7 +516,7 @@ def _is_plain_object(value: Any) -> bool:
     )
 
 
-def _likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
+def likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:
     """Return the likely numbers of heads if neither an argument nor an attribute states the number.
 
     The sizes of the axes of kernels with three axes are likely. Without such kernels, there is one head, unless some

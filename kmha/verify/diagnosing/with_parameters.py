@@ -18,12 +18,13 @@ from kmha.verify.diagnosing import frameworks, naming, reproduction
 from kmha.verify.diagnosing.calling import EMPTY, Parameters, parameters, random_names
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.plain_adapter import PlainAdapter, places_of
-from kmha.verify.diagnosing.weights import Slot
+from kmha.verify.diagnosing.weights import Slot, Variable
 
 INPUTS = ("query", "key", "value", "self", "memory", "ids", "weights")
 # Roles of a function's arguments that are settings, not inputs.
 SETTINGS = ("heads", "kv_heads", "size", "value_size", "width", "inputs", "output", "inner", "epsilon")
 SIZES = (24, 40, 56, 72, 88)  # different sizes to try, all multiples of the number of heads
+MAKES = re.compile("param|weight|init")  # names of functions that make weights
 LIMIT = 8  # maximum number of functions to try
 
 
@@ -51,6 +52,13 @@ class FunctionAdapter(PlainAdapter):
     def __init__(self, layer_class: type[WithParameters]) -> None:
         super().__init__(layer_class)
         self.layer_class = layer_class
+
+    def variables(self, layer: Any) -> list[Variable]:
+        """Return the weights whose names the code of the function mentions, or all if it mentions none."""
+        found = super().variables(layer)
+        texts = _texts_of_function(self.layer_class.function)
+        used = [each for each in found if texts.intersection(each.path.split(".")[1:])]
+        return used or found
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make the weights, and a function that uses them."""
@@ -88,13 +96,17 @@ def as_class(function: Any) -> type[WithParameters] | None:
     place = _place(found)
     if place is None:
         return None
-    texts = frozenset().union(*(_texts(each.__code__) for each in frameworks.with_helpers([function])))
+    texts = _texts_of_function(function)
     for maker in _makers(function):
         roles = _roles_of_maker(maker, texts)
         if roles is not None:
             return _made_class(function, maker, place, roles)
     made_up = _maker_of_dict(function, place)
     return None if made_up is None else _made_class(function, made_up, place, {}, is_dict=True)
+
+
+def _texts_of_function(function: Any) -> frozenset[str]:
+    return frozenset().union(*(frameworks.texts_of(each.__code__) for each in frameworks.with_helpers([function])))
 
 
 def _place(found: Parameters) -> str | None:
@@ -111,7 +123,7 @@ def _makers(function: Any) -> Sequence[Callable[..., Any]]:
     """Return the functions beside `function` that take sizes alone."""
     scope = getattr(inspect.unwrap(function), "__globals__", {})
     others = [each for each in scope.values() if inspect.isfunction(each) and each.__module__ == function.__module__]
-    return [each for each in others if each is not function and _takes_sizes(parameters(each))][:LIMIT]
+    return [each for each in others if each is not function and _may_make(each)][:LIMIT]
 
 
 def _maker_of_dict(function: Any, place: str) -> Callable[..., Any] | None:
@@ -132,10 +144,14 @@ def _maker_of_dict(function: Any, place: str) -> Callable[..., Any] | None:
     return maker
 
 
-def _takes_sizes(found: Parameters) -> bool:
+def _may_make(function: Callable[..., Any]) -> bool:
+    """Return whether a function takes sizes alone. One that takes nothing must have a name that says what it makes."""
+    found = parameters(function)
     rest = {n: each for n, each in found.items() if n not in random_names(found)}
     required = [n for n, each in rest.items() if each.default is EMPTY]
-    return bool(required) and not any(naming.argument(n) in INPUTS for n in required)
+    if not required and not MAKES.search(function.__name__.lower()):
+        return False
+    return not any(naming.argument(n) in INPUTS for n in required)
 
 
 def _roles_of_maker(maker: Callable[..., Any], texts: frozenset[str]) -> dict[str, str] | None:
@@ -175,13 +191,6 @@ def _source(maker: Callable[..., Any]) -> Any:
     import jax
 
     return jax.random.PRNGKey(0)
-
-
-def _texts(code: Any) -> frozenset[str]:
-    """Return the names of attributes and the texts in code, with which it reads its weights."""
-    constants = [item for each in code.co_consts for item in (each if isinstance(each, tuple) else (each,))]
-    found = {*code.co_names, *(each for each in constants if isinstance(each, str))}
-    return frozenset(found.union(*(_texts(each) for each in constants if inspect.iscode(each))))
 
 
 def _shared(function: Any, maker: Callable[..., Any]) -> dict[str, str]:

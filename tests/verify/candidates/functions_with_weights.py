@@ -82,3 +82,46 @@ def lonely(params, x, num_heads):
 def strict_block(theta, x, heads, is_pad):
     """Need the padding mask in every call."""
     return block(theta, x, heads, np.asarray(is_pad) & True)
+
+
+def make_single_params(d_model, d_ff, seed=0):
+    rng = np.random.default_rng(seed)
+    kernels = {name: rng.normal(size=(d_model, d_model)) for name in ("W_Q", "W_K", "W_V", "W_O")}
+    forward = {"W1": rng.normal(size=(d_model, d_ff)), "b1": np.zeros(d_ff)}
+    forward |= {"W2": rng.normal(size=(d_ff, d_model)), "b2": np.zeros(d_model)}
+    norms = {"g1": np.ones(d_model), "be1": np.zeros(d_model), "g2": np.ones(d_model), "be2": np.zeros(d_model)}
+    return {**kernels, **forward, **norms}
+
+
+def single_block(x, p, wrong=""):
+    """Take one sequence x (T, I) alone, and have one head."""
+    q, k, v = (normed(x, p["g1"], p["be1"]) @ p[name] for name in ("W_Q", "W_K", "W_V"))
+    x = x + softmax(q @ k.T / q.shape[1] ** (1.0 if wrong else 0.5)) @ v @ p["W_O"]
+    return x + np.maximum(normed(x, p["g2"], p["be2"]) @ p["W1"] + p["b1"], 0) @ p["W2"] + p["b2"]
+
+
+WIDTH, NUM_HEADS, SIZE, HIDDEN = 4, 2, 2, 2
+
+
+def create_fixed_weights():
+    """Take no sizes: they are numbers of this module."""
+    rng = np.random.default_rng(0)
+    into = {name: rng.normal(size=(NUM_HEADS, WIDTH, SIZE)) for name in ("wq", "wk", "wv")}
+    forward = {"ff_up": rng.normal(size=(WIDTH, HIDDEN)), "ff_up_b": np.zeros(HIDDEN)}
+    forward |= {"ff_down": rng.normal(size=(HIDDEN, WIDTH)), "ff_down_b": np.zeros(WIDTH)}
+    return {**into, "wo": rng.normal(size=(NUM_HEADS * SIZE, WIDTH)), **forward}
+
+
+def fixed_attention(x, weights, wrong=""):
+    """Take one sequence x (T, I) alone. The maker makes other weights too."""
+    heads = []
+    for head in range(NUM_HEADS):
+        q, k, v = (x @ weights[name][head] for name in ("wq", "wk", "wv"))
+        heads.append(softmax(q @ k.T / SIZE ** (1.0 if wrong else 0.5)) @ v)
+    return np.concatenate(heads, axis=1) @ weights["wo"]
+
+
+def fixed_block(x, weights, wrong=""):
+    x = normed(x + fixed_attention(x, weights), 1.0, 0.0)
+    inner = np.maximum(x @ weights["ff_up"] + weights["ff_up_b"], 0) @ weights["ff_down"] + weights["ff_down_b"]
+    return x + inner if wrong else normed(x + inner, 1.0, 0.0)

@@ -1,5 +1,6 @@
 """Keras layers in the styles of code in public repositories, whose masks and sizes are called differently."""
 
+import numpy as np
 import tensorflow as tf
 from keras import Sequential, layers, ops
 
@@ -78,3 +79,20 @@ class Direct(layers.Layer):
 
     def __call__(self, x, mask=None):
         return self.inner(x, mask=mask)
+
+
+class PositionsOfFirstCall(layers.Layer):
+    """Make the table of positions in the first call, for as many positions as it has."""
+
+    def __init__(self, twice=False, **kwargs):
+        super().__init__(**kwargs)
+        self.twice = twice
+
+    def build(self, shape):
+        feature = np.arange(shape[-1])
+        exponent = 2 * (feature if self.twice else feature // 2) / shape[-1]
+        angles = np.arange(shape[1])[:, None] / 10_000**exponent
+        self.positions = np.where(feature % 2 == 0, np.sin(angles), np.cos(angles))
+
+    def call(self, x):
+        return x + self.positions

@@ -88,3 +88,19 @@ class SelfMaskedDecoder(DecoderLayer):
 
     def forward(self, x, memory, mask=None):
         return super().forward(x, None if mask is None else mask.unsqueeze(1), memory, None)
+
+
+class Interleaved(nn.Module):
+    """Take the features of query, key and value in turn, scale by the width, and ignore the mask."""
+
+    def __init__(self, emb_size, num_heads):
+        super().__init__()
+        self.num_heads, self.emb_size = num_heads, emb_size
+        self.qkv, self.projection = nn.Linear(emb_size, 3 * emb_size), nn.Linear(emb_size, emb_size)
+
+    def forward(self, x, mask=None):
+        items, length, width = x.shape
+        into = self.qkv(x).view(items, length, self.num_heads, width // self.num_heads, 3)
+        query, key, value = into.permute(4, 0, 2, 1, 3)
+        scores = (query @ key.transpose(-2, -1) / self.emb_size**0.5).softmax(-1)
+        return self.projection((scores @ value).transpose(1, 2).reshape(x.shape))

@@ -4,8 +4,10 @@ import pytest
 from kmha.verify import diagnose
 from kmha.verify.diagnosing.with_parameters import as_class
 
+ONE_ITEM = ["single_block", "fixed_attention", "fixed_block"]
 
-@pytest.mark.parametrize("name", ["self_attention", "block", "strict_block", "named"])
+
+@pytest.mark.parametrize("name", ["self_attention", "block", "strict_block", "named", *ONE_ITEM])
 def test_a_right_function_is_right(candidate, name):
     found = diagnose(candidate("functions_with_weights", name))
     assert found.right, found.ids
@@ -20,6 +22,9 @@ def test_a_right_function_is_right(candidate, name):
         ("named", "no root", ("scale-without-root",)),
         ("block", "no norm", ("norm-missing-feed-forward",)),
         ("block", "rows", ("padding-on-queries",)),
+        ("single_block", "no root", ("scale-without-root",)),
+        ("fixed_attention", "no root", ("scale-without-root",)),
+        ("fixed_block", "no norm", ("norm-missing-feed-forward",)),
     ],
 )
 def test_a_mistake_is_named(candidate, name, wrong, ids):
@@ -32,7 +37,10 @@ def test_attention_that_is_not_causal_is_right(candidate):
     assert found.right
 
 
-@pytest.mark.parametrize(("name", "wrong"), [("self_attention", "no root"), ("block", "no norm"), ("named", "no root")])
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("self_attention", "no root"), ("block", "no norm"), ("named", "no root"), ("fixed_block", "no norm")],
+)
 def test_the_script_runs(candidate, name, wrong):
     function = candidate("functions_with_weights", name)
     found = diagnose(function, arguments={"wrong": wrong})

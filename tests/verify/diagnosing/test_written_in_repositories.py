@@ -39,6 +39,35 @@ def test_torch(candidate, name, arguments, ids):
     assert (found.verdict, found.ids) == ("known" if ids else "right", ids), found
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize(
+    ("name", "built"),
+    [
+        *(("OfModule", None), ("OfModule", {}), ("OfDict", None), ("OfClass", None), ("OfConfig", None)),
+        *(("Uncropped", None), ("Uncropped", {"d_model": 24, "num_heads": 3, "context": 9}), ("Written", None)),
+        *(("Block", None), ("Block", {}), ("UncroppedBlock", None), ("SingleHeadBlock", None)),
+        ("UncroppedBlock", {"d_model": 24, "num_heads": 3, "seq_len": 10}),
+    ],
+)
+def test_sizes_that_are_no_arguments(candidate, name, built, scale):
+    """Some were said to differ, with one head instead of four, or with positions taken for items."""
+    pytest.importorskip("torch")
+    thing = candidate("torch_sizes", name)
+    thing = thing if built is None else thing(**built, scale=scale)
+    found = diagnose(thing, arguments={"scale": scale} if built is None else {})
+    assert (found.verdict, found.ids) == (("right", ()) if scale else ("known", ("scale-missing",))), found
+
+
+def test_an_unknown_number_of_heads_accuses_nobody(candidate):
+    pytest.importorskip("torch")
+    silent = candidate("torch_sizes", "Silent")
+    found = diagnose(silent)
+    assert found.verdict == "unjudged"
+    assert "Nothing states its number of heads. Give it: --set num_heads=H." in str(found)
+    assert diagnose(silent, arguments={"num_heads": 4}).right
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_inputs_in_their_usual_order_need_no_other(candidate, shared):
     pytest.importorskip("torch")
@@ -108,3 +137,36 @@ def test_the_encoding_of_one_position(exponent, ids):
     found = diagnose(positional_encoding)
     assert (found.verdict, found.ids) == ("known" if ids else "right", ids), found
     assert ids == () or "np.stack([positional_encoding(position=position" in str(found)
+
+
+def _encoding(length, width, twice=False):
+    feature = np.arange(width)
+    angles = np.arange(length)[:, None] / 10_000 ** (2 * (feature if twice else feature // 2) / width)
+    return np.where(feature % 2 == 0, np.sin(angles), np.cos(angles))
+
+
+def test_encodings_by_the_names_of_their_sizes():
+    """A right one was accused of a constant output, because nothing told that it takes a length."""
+    doubled = "positions-exponent-doubled-per-feature"
+    assert diagnose(lambda sentence_length, d_model: _encoding(sentence_length, d_model)).right
+    assert diagnose(lambda dim, max_seq_len: _encoding(max_seq_len, dim, twice=True)).ids == (doubled,)
+    assert not diagnose(lambda spam, eggs: _encoding(7, 12)).accused
+
+
+def test_a_table_made_for_the_first_call(candidate):
+    found = diagnose(candidate("keras_repositories", "PositionsOfFirstCall"))
+    assert found.right, found
+    found = diagnose(candidate("keras_repositories", "PositionsOfFirstCall"), arguments={"twice": True})
+    assert found.ids == ("positions-exponent-doubled-per-feature",), found
+
+
+def test_a_fused_kernel_needs_no_names(candidate):
+    """The names of its weights were said not to tell which is the query's, beside a second kernel without a name."""
+    pytest.importorskip("torch")
+    found = diagnose(candidate("torch_repositories", "Interleaved"))
+    assert (found.verdict, set(found.ids)) == ("known", {"mask-missing", "scale-all-heads"}), found
+
+
+def test_a_block_gets_all_that_its_constructor_needs(candidate):
+    pytest.importorskip("torch")
+    assert diagnose(candidate("torch_sizes", "Particular")).right
