@@ -54,6 +54,8 @@ def main(uses: list[str]) -> None:
             if name in MODULES and (missing := _import_error(MODULES[name])):
                 errors.write(missing)
                 return
+    for name in np.__all__:  # `from numpy import *` imports them all, some only then, when a task may read little
+        getattr(np, name)
     _readable.extend(readable.paths(uses))
     limits.missing()  # imports what every worker needs to lock itself
     write(sink, b"")

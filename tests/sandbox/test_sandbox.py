@@ -34,6 +34,12 @@ def test_result_of_a_call(sandbox):
     assert (answer.error, answer.changed) == (None, ())
 
 
+def test_all_names_of_numpy_can_be_imported(sandbox):
+    """Some are modules that NumPy imports only when they are asked for."""
+    code = "from numpy import *\ndef f(): return zeros(2)\n"
+    assert sandbox.run("f", code, _calls()).results[0].value.tolist() == [0, 0]
+
+
 def test_files_beside_it(sandbox):
     files = {"other.py": "number = 5\n"}
     assert (
