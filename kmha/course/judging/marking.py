@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
-from kmha.course.judging.comparing import difference
+from kmha.course.judging.comparing import difference, has_text
 from kmha.course.judging.planning import Plan
 from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import CallResult, TaskResult
@@ -168,13 +168,14 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
             return "your result is far larger than the expected one."
         if math.prod(combined := _combined(result.value)) > ROOM + GROWTH * math.prod(usual := _combined(expected)):
             return f"the arrays in your result combine to the shape {combined}, expected at most {usual}."
-        if _has_empty(result.value) and not _has_empty(expected):  # all of no elements are right
+        found, wanted = _arrays_like(result.value, expected), arrays(expected)
+        if _has_empty(found) and not _has_empty(wanted):  # all of no elements are right
             return "your result contains an empty array."
-        if _has_nan(result.value) and not _has_nan(expected):  # a judge's comparisons with NaN are all false
+        if _has_nan(found) and not _has_nan(wanted):  # a judge's comparisons with NaN are all false
             return "your result contains NaN."
-        if _is_constant(result.value, expected):  # zeros have many properties
+        if _is_constant(found, wanted):  # zeros have many properties
             return "your result has the same number everywhere."
-        if arrays(result.value) and _spread(result.value) < 1e-6 * _spread(expected):  # and so has nearly zero
+        if found and _spread(found) < 1e-6 * _spread(wanted):  # and so has nearly zero
             return "the numbers in your result are almost equal."
         return check.judge(inputs, result.value, expected)
     return difference(result.value, expected, check.tolerance, form_only=check.layer == "shape")
@@ -237,9 +238,23 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from _parts(each)
 
 
-def _is_constant(value: Any, expected: Any) -> bool:
+def _arrays_like(value: Any, expected: Any) -> list[np.ndarray]:
+    """Return the arrays in a value. A list of numbers is one array where an array is expected."""
+    if isinstance(value, Mapping) and isinstance(expected, Mapping):
+        return [array for key, each in value.items() for array in _arrays_like(each, expected.get(key))]
+    if not isinstance(value, tuple | list):
+        return arrays(value)
+    if isinstance(expected, tuple | list):
+        pairs = itertools.zip_longest(value, expected[: len(value)])
+        return [array for pair in pairs for array in _arrays_like(*pair)]
+    if isinstance(expected, np.ndarray) and not has_text(value):
+        with contextlib.suppress(ValueError):  # lists of unequal lengths become no array
+            return [np.asarray(value)]
+    return arrays(value)
+
+
+def _is_constant(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> bool:
     """Return whether each array has the same number everywhere, unlike the expected ones. Numbers are no arrays."""
-    found, wanted = arrays(value), arrays(expected)
     if not any(array.size > 1 for array in (*found, *wanted)):
         return False
     received, right = (
@@ -249,19 +264,19 @@ def _is_constant(value: Any, expected: Any) -> bool:
     return received and not right
 
 
-def _spread(value: Any) -> float:
+def _spread(found: Iterable[np.ndarray]) -> float:
     """Return the largest difference between two numbers of the same array."""
-    found = [array for array in arrays(value) if array.size and array.dtype.kind in "fiu"]
+    numbers = [array for array in found if array.size and array.dtype.kind in "fiu"]
     with np.errstate(all="ignore"):
-        return max((float(np.ptp(array.astype("float64"))) for array in found), default=0.0)
+        return max((float(np.ptp(array.astype("float64"))) for array in numbers), default=0.0)
 
 
-def _has_empty(value: Any) -> bool:
-    return any(not array.size for array in arrays(value))
+def _has_empty(found: Iterable[np.ndarray]) -> bool:
+    return any(not array.size for array in found)
 
 
-def _has_nan(value: Any) -> bool:
-    floats = [array for array in arrays(value) if array.dtype.kind in "fc"]
+def _has_nan(found: Iterable[np.ndarray]) -> bool:
+    floats = [array for array in found if array.dtype.kind in "fc"]
     return any(bool(np.isnan(array).any()) for array in floats)
 
 

@@ -148,6 +148,11 @@ def test_the_same_number_everywhere_satisfies_no_judge():
     assert _judged((np.zeros((2, 3)), right), (right, right)) is None
     assert _judged(np.zeros(3), np.ones(3)) is None
     assert _judged(np.zeros(()), right) == "your result has the same number everywhere."
+    # A list of numbers is one array, if an array is expected.
+    assert _judged([np.array(1.0), np.array(2.0)], np.array([1.0, 2.0])) is None
+    assert _judged({"a": [[np.array(1.0)], [np.array(2.0)]]}, {"a": np.array([[1.0], [2.0]])}) is None
+    assert _judged(([1.0, 1.0],), (np.array([1.0, 2.0]),)) == "your result has the same number everywhere."
+    assert _judged([1.0, float("nan")], np.array([1.0, 2.0])) == "your result contains NaN."
     # A number is no array, however it comes out of the sandbox.
     assert _judged((np.array(2), np.array(5)), (2, 5)) is None
 
