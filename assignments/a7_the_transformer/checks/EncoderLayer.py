@@ -80,7 +80,7 @@ EXERCISE = Exercise(
     uses=("numpy", "keras", "tensorflow"),
     needs=("fully_connected",),
     checks=(
-        *standard(draw, signature=1, shape=1, values=5, ask=called, times=1),
+        *standard(draw, signature=1, shape=1, values=5, ask=called, times=1, ones=False),
         Check("edge", "a mask that hides other positions from each query, (B, S, S)", 1, draw_rows, called, times=1),
         Check(
             "values",

@@ -182,7 +182,7 @@ EXERCISE = Exercise(
     ),
     seconds=90.0,
     checks=(
-        *standard(draw, signature=1, shape=1, values=7, ask=made_up),
+        *standard(draw, signature=1, shape=1, values=7, ask=made_up, ones=False),
         Check("values", "your Transformer learns dates, and reads new ones", 6, draw_dates, learned, reads, times=1),
     ),
     wrong=(

@@ -16,6 +16,7 @@ from kmha.course.judging.marking import mark
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.running import BrokenExerciseError, Runner, needed_solutions
 from kmha.sandbox.sandbox import Sandbox, TaskResult
+from kmha.sandbox.worker import arrays
 
 CELL_SECONDS = 600  # time limit of a notebook cell; the longest checks train a model
 COPIED_SHARE = 0.5  # maximum share of the points for numbers of another seed
@@ -65,6 +66,7 @@ def _verify_grades(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]
         if outcome.problem is not None:
             yield Problem(item.id, f"its solution fails the check {outcome.check.says!r}: {outcome.problem}")
     yield from _verify_variation(item, sandbox, seed)
+    yield from _verify_axes(item, sandbox, seed)
     for wrong in item.spec.wrong:
         grade = judge(item, wrong.text(item.master.solution), sandbox, seed=seed, files=files)
         if grade.error is not None:
@@ -87,6 +89,26 @@ def _verify_variation(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Probl
     if copied.points > COPIED_SHARE * copied.possible and any(_has_numbers(result.value) for result in results):
         points = f"{copied.points} of {copied.possible} points"
         yield Problem(item.id, f"numbers that are copied from a run with another seed get {points}. Draw more of them.")
+
+
+def _verify_axes(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]:
+    """Yield a problem if results without their axes of size 1 get full points, although a check draws such sizes."""
+    if not any(check.layer == "shape" and check.ones for check in item.spec.checks):
+        return
+    runner = Runner(item, sandbox, seed)
+    expected = runner.expected()
+    results = tuple(dataclasses.replace(each, value=_squeezed(each.value)) for each in expected)
+    has_ones = any(1 in array.shape for each in expected for array in arrays(each.value))
+    if has_ones and mark(item.id, item.spec, runner.plan, TaskResult(None, results), expected).passed:
+        yield Problem(item.id, "results without their axes of size 1 get full points. Draw sizes of 1.")
+
+
+def _squeezed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _squeezed(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(map(_squeezed, value))
+    return np.squeeze(value) if isinstance(value, np.ndarray) else value
 
 
 def _has_numbers(value: Any) -> bool:

@@ -64,6 +64,8 @@ class Check:
         apart: Name of an input that is a list. For each element, the call gets a process of its own, where the input is
             this element. The result is the list of their results. Without this, an answer could compare the elements
             with each other, and take what most of them agree on for right.
+        ones: Whether a check of the layer "shape" makes one more call, for which `sizes` draws only 1. Without it,
+            nobody sees that a result loses axes of size 1 (`np.squeeze`). False if `draw` needs larger sizes.
     """
 
     layer: str
@@ -76,6 +78,7 @@ class Check:
     tolerance: float = 1e-5
     visible: bool = True
     apart: str = ""
+    ones: bool = True
 
     def __post_init__(self) -> None:
         if self.layer not in LAYERS:

@@ -59,6 +59,11 @@ def plan(checks: Sequence[Check], seed: int) -> Plan:
             calls.append(_call(check, np.random.default_rng([seed, len(places) - (key in places), time])))
         places[key] = known
         indices.append(known[: check.times])
+        if check.layer == "shape" and check.ones:
+            with small(1):
+                one = _call(check, np.random.default_rng([seed, [*places].index(key), 1 << 20]))
+            indices[-1] += (len(calls),)
+            calls.append(one)
     return Plan(tuple(calls), tuple(indices))
 
 

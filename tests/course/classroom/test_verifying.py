@@ -22,6 +22,10 @@ FIXED = ("from kmha.course.exercises import Check", "import numpy as np\nfrom km
 TOLD = [("The second hint.", "It is `return factor_of_the_solution * np.asarray(array)`.")]
 
 
+ANY_SHAPE = 'values=4, unchanged=1),\n        Check("shape", "any shape", 2, draw, judge=lambda *_: None),'
+ALIKE = [("shape=2, values=4, unchanged=1),", ANY_SHAPE)]
+
+
 @pytest.mark.parametrize(
     ("master", "checks", "says"),
     [
@@ -51,6 +55,7 @@ TOLD = [("The second hint.", "It is `return factor_of_the_solution * np.asarray(
             "with another seed get 32",
         ),
         (TOLD, [], "hint 2 contains a line of the solution"),
+        ([], ALIKE, "results without their axes of size 1 get full points"),
     ],
 )
 def test_problems_of_an_exercise(changed, sandbox, master, checks, says):

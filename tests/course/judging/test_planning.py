@@ -22,14 +22,21 @@ def _ask(answer, inputs):
 
 def test_checks_of_the_same_calls_share_them():
     found = plan(standard(_draw, signature=1, shape=1, values=1, unchanged=1, times=4), seed=3)
-    assert found.indices == ((0,), (1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4))
-    assert [call.function for call in found.calls] == [SIGNATURE, None, None, None, None]
-    assert len(found.calls) == 5
+    assert found.indices == ((0,), (1, 2, 3, 4, 5), (1, 2, 3, 4), (1, 2, 3, 4))
+    assert [call.function for call in found.calls] == [SIGNATURE, None, None, None, None, None]
+    assert len(found.calls) == 6
+
+
+def test_the_check_of_the_shape_also_draws_sizes_of_one():
+    found = plan(standard(_draw, shape=1, values=1, times=2), seed=3)
+    assert [found.inputs(index)["array"].shape for index in found.indices[0][2:]] == [(1, 1)]
+    assert all(1 not in found.inputs(index)["array"].shape for index in found.indices[1])
+    assert plan(standard(_draw, shape=1, values=1, times=2, ones=False), seed=3).indices == ((0, 1), (0, 1))
 
 
 def test_other_draws_and_functions_get_calls_of_their_own():
     checks = (
-        Check("shape", "1", 1, _draw),
+        Check("invariants", "1", 1, _draw),
         Check("values", "2", 1, _other),
         Check("values", "3", 1, _draw, _ask, times=2),
     )
@@ -40,7 +47,7 @@ def test_other_draws_and_functions_get_calls_of_their_own():
 
 
 def test_a_check_that_looks_at_more_draws_adds_them():
-    found = plan((Check("shape", "1", 1, _draw, times=1), Check("values", "2", 1, _draw, times=3)), seed=3)
+    found = plan((Check("invariants", "1", 1, _draw, times=1), Check("values", "2", 1, _draw, times=3)), seed=3)
     assert found.indices == ((0,), (0, 1, 2))
 
 
