@@ -28,7 +28,7 @@ def cross_mask(source, target, padding):
     """Return the mask of the decoder's second attention.
 
     Args:
-        source: Tokens of the source sentences, integers (B, S).
+        source: Tokens of the source sentences, integers (B, S). Every source sentence has at least one word.
         target: Tokens of the target sentences, integers (B, T).
         padding: Token that fills up sentences in source and target, at their beginning or at their end.
 

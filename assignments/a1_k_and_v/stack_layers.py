@@ -35,8 +35,8 @@ def stack_layers(inputs, layers, residual=True):
 
     Args:
         inputs: Inputs of the first layer, (B, T, I).
-        layers: List of layers. Each is a dict of arrays: "query_kernel", "key_kernel" and "value_kernel", all (H, I,
-            O), and "output_kernel", (H, O, E). H, O and E may differ from layer to layer.
+        layers: List of at least one layer. Each is a dict of arrays: "query_kernel", "key_kernel" and "value_kernel", all
+            (H, I, O), and "output_kernel", (H, O, E). H, O and E may differ from layer to layer.
         residual: Whether each layer's input is added to its output.
 
     Returns:

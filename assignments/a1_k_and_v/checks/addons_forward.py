@@ -31,6 +31,23 @@ def draw_two(rng):
     return {**found, "inputs": [rng.normal(size=key.shape), key]}
 
 
+def draw_source(rng):
+    """Draw a target and a source of another length."""
+    return draw_inputs(rng, three=False)
+
+
+def draw_both(rng):
+    """Draw a list of three, and one of two."""
+    found = draw_inputs(rng, three=True)
+    return {**found, "two": [array.copy() for array in found["inputs"][:2]]}
+
+
+def both(answer, inputs):
+    """Call with each of the two lists."""
+    kernels = {name: array for name, array in inputs.items() if name not in ("inputs", "two")}
+    return [answer.addons_forward(inputs=inputs[name], **kernels) for name in ("inputs", "two")]
+
+
 def draw_large(rng):
     """Draw logits of several thousand, whose exponentials overflow."""
     found = draw_inputs(rng, three=True)
@@ -74,10 +91,11 @@ EXERCISE = Exercise(
     minutes=25,
     checks=(
         *standard(draw, signature=1, shape=1, values=6),
-        Check("edge", "with a list of two, the key is the value", 3, draw_two),
+        Check("edge", "with a list of two, the key is the value", 2, draw_two),
+        Check("edge", "a list of two, with a target and a source of different lengths", 1, draw_source),
         Check("invariants", "the order of the source positions makes no difference", 1, draw, reordered, judge_order),
         Check("edge", "logits of several thousand give finite numbers", 2, draw_large),
-        *standard(draw_two, unchanged=1),
+        *standard(draw_both, unchanged=1, ask=both),
     ),
     wrong=(
         Wrong(
@@ -153,6 +171,16 @@ EXERCISE = Exercise(
             "list-extended",
             "You append the key to the list that you were given. Its owner then has a list of three.",
             {THIRD: "if len(inputs) == 2:\n        inputs.append(key)\n    value = inputs[2]"},
+        ),
+        Wrong(
+            "value-popped",
+            "You took the value out of the list that you were given. Its owner now has a list of two.",
+            {THIRD: "value = inputs.pop() if len(inputs) == 3 else key"},
+        ),
+        Wrong(
+            "inputs-stacked",
+            "You made one array of the list. Query and key can have different lengths, T and S.",
+            {"query, key = inputs[0], inputs[1]": "query, key = np.stack(inputs) if len(inputs) == 2 else inputs[:2]"},
         ),
     ),
     bank=trial,

@@ -44,9 +44,13 @@ def ask(answer, inputs):
         use_causal_mask=False,
     ):
         key = value if key is None else key
-        logits = np.einsum("BTI,BSI->BTS", query, key) / np.sqrt(query.shape[-1])
+        # Nobody outside knows the factor, so that only a call of the layer gives its numbers.
+        logits = np.einsum("BTI,BSI->BTS", query, key) / np.sqrt(np.abs(query).sum())
         if query_mask is not None and np.ndim(query_mask) != 2:
             raise ValueError(f"query_mask must be (B, T). Received shape: {np.shape(query_mask)}.")
+        for padding, axis in ((query_mask, 2), (value_mask, 1), (key_mask, 1)):
+            if padding is not None:
+                logits = np.where(np.expand_dims(padding, axis), logits, -1e9)
         if attention_mask is not None:
             logits = np.where(attention_mask, logits, -1e9)
         if use_causal_mask:
@@ -126,6 +130,23 @@ EXERCISE = Exercise(
             "position may look at the whole source.",
             {CALL: CALL.replace("=mask", "=mask, use_causal_mask=True")},
             "zhouhaoyi/Informer2020#38",
+        ),
+        Wrong(
+            "value-mask-too",
+            "You also passed a padding mask of your own making. The mask that is given already says all that may be "
+            "attended to.",
+            {CALL: CALL.replace("=mask", "=mask, value_mask=mask[:, 0]")},
+        ),
+        Wrong(
+            "layer-not-called",
+            "You computed attention yourself. Call the layer that is given: it need not compute what you expect.",
+            {
+                "return " + CALL: "import numpy as np\n\n"
+                "    logits = np.where(mask, query @ np.swapaxes(key, 1, 2) / np.sqrt(query.shape[-1]), -1e9)\n"
+                "    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))\n"
+                "    scores = powers / powers.sum(axis=-1, keepdims=True)\n"
+                "    return scores @ value, scores[:, None]"
+            },
         ),
     ),
 )

@@ -15,8 +15,9 @@ def padded(rng, batch, positions, padding, before):
     return np.where(hidden[:, ::-1] if before else hidden, padding, tokens)
 
 
-def draw_inputs(rng, padding, before):
+def draw_inputs(rng, padding, before, square=False):
     batch, rows, columns = sizes(rng, 3, least=3)
+    rows = columns if square else rows
     source = padded(rng, batch, columns, padding, before)
     return {"source": source, "target": padded(rng, batch, rows, padding, before), "padding": padding}
 
@@ -26,13 +27,17 @@ def draw(rng):
 
 
 def draw_before(rng):
-    return draw_inputs(rng, 0, before=True)
+    """Draw sentences with padding at the beginning, and with T = S, so that no shape tells source from target."""
+    return draw_inputs(rng, 0, before=True, square=True)
 
 
 def draw_other(rng):
-    """Draw inputs whose padding token is not 0, and in which 0 is a word."""
-    found = draw_inputs(rng, int(rng.integers(1, 4)), before=False)
-    found["source"][:, 0] = 0
+    """Draw inputs whose padding token is not 0, and in which 0 is a word. Padding is at either end."""
+    padding = int(rng.integers(1, 4))
+    found = draw_inputs(rng, padding, before=False)
+    source = found["source"]
+    source[1::2] = source[1::2, ::-1]
+    source[::2, 0], source[1::2, -1] = 0, 0
     return found
 
 
@@ -67,8 +72,8 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=3, unchanged=1),
-        Check("edge", "sentences with padding at the beginning", 1, draw_before),
-        Check("edge", "a padding token other than 0", 1, draw_other),
+        Check("edge", "T = S, and sentences with padding at the beginning", 1, draw_before),
+        Check("edge", "a padding token other than 0, at either end", 1, draw_other),
         Check(
             "invariants", "the contents of the source's padding make no difference", 2, draw, attended, judge_outputs
         ),
@@ -134,6 +139,21 @@ EXERCISE = Exercise(
             "mask-as-floats",
             "Your mask holds floats. Return booleans: their True cannot be read the other way round.",
             {RIGHT: RIGHT + " * 1.0"},
+        ),
+        Wrong(
+            "target-where-square",
+            "You take the target where it has the shape of the source. The keys are source positions, whatever the "
+            "shapes are.",
+            {RIGHT: "np.expand_dims((target if target.shape == source.shape else source) != padding, axis=1)"},
+        ),
+        Wrong(
+            "causal-where-square",
+            "You add a look-ahead mask where T = S. The whole source is known before the first target word is written.",
+            {
+                "return " + RIGHT: "mask = " + RIGHT + "\n"
+                "    rows, columns = target.shape[1], source.shape[1]\n"
+                "    return mask & np.tril(np.ones((rows, columns), bool)) if rows == columns else mask"
+            },
         ),
     ),
 )

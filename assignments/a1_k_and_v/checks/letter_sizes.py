@@ -45,7 +45,11 @@ def draw_axes(rng):
 
 
 def each_side(answer, inputs):
-    """Call with the dots on the left, as drawn, on the right, without them, with spaces everywhere, and with no sum."""
+    """Call with the dots on the left, as drawn, on the right, and without them, and with equations of other forms.
+
+    These have spaces everywhere, no sum, a sum over a letter of the left operand alone, dots on the right that stand
+    for no axis and for two, and results without a letter.
+    """
     equation, left, right = inputs["equation"], inputs["left_shape"], inputs["right_shape"]
     operands, result = equation.split("->")
     exchanged = ",".join(reversed(operands.split(",")))
@@ -57,6 +61,12 @@ def each_side(answer, inputs):
         answer.letter_sizes(equation.replace("...", ""), left[1:], right),
         answer.letter_sizes(spaced, left, right),
         answer.letter_sizes("...AB,CDE->...DABEC", left, right),
+        answer.letter_sizes("...BCD,CE->...BE", (*left[:2], right[1], right[0]), right[1:]),
+        answer.letter_sizes(f"{exchanged}->{result}", right, left[1:]),
+        answer.letter_sizes(f"{exchanged}->{result}", right, (right[2], *left)),
+        answer.letter_sizes("...A,A->...", left, left[2:]),
+        answer.letter_sizes("A,A->", left[:1], left[:1]),
+        answer.letter_sizes("...,AB->...AB", left, right[:2]),
     ]
 
 
@@ -80,7 +90,7 @@ EXERCISE = Exercise(
         Check("values", "products of two activations, where both operands have the dots", 1, draw_product, times=6),
         Check(
             "values",
-            "the dots may be in the right operand only, or missing; spaces between letters; nothing summed over",
+            "other forms: dots on the right or nowhere, spaces, nothing summed over, results without a letter",
             1,
             draw_projection,
             each_side,
@@ -183,6 +193,17 @@ EXERCISE = Exercise(
             "nothing-summed-is-none",
             "You return None where no letter is summed over. Return the empty string.",
             {"return found, result_shape, summed": "return found, result_shape, summed or None"},
+        ),
+        Wrong(
+            "sums-of-the-right-only",
+            "You look for the letters that are summed over in the right operand only. A letter of the left one may be "
+            "missing from the result too.",
+            {"sorted(set(found) - set(kept))": 'sorted(set(operands.split(",")[1].removeprefix("...")) - set(kept))'},
+        ),
+        Wrong(
+            "dots-on-the-right-are-one-axis",
+            "You take the dots of the right operand for one axis. They stand for as many as are left over.",
+            {"batch = tuple(shape[:first])": "batch = tuple(shape[:1] if shape is right_shape else shape[:first])"},
         ),
     ),
 )
