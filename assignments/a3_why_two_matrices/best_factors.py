@@ -28,7 +28,7 @@ def best_factors(bilinear, rank):
 
     Args:
         bilinear: Matrix to approximate (W), (I, I).
-        rank: Number of columns of each factor (r), from 1 to I.
+        rank: Number of columns of each factor (r), from 1 to I. W may have a lower rank.
 
     Returns:
         `left` and `right`, each (I, r), such that `left @ right.T` is the nearest matrix of rank r to W.

@@ -21,9 +21,14 @@ def draw_exact(rng):
 
 
 def draw_ends(rng):
-    """Draw a matrix of full rank, and the ranks 1 and I."""
+    """Draw a matrix of full rank, and the ranks 1 and I, and two matrices of lower rank than is asked for.
+
+    Their singular values are exactly 0, so that whoever divides by them gets NaN.
+    """
     (features,) = sizes(rng, 1, least=3, most=7)
-    return {"bilinear": rng.normal(size=(features, features)), "ranks": [1, features]}
+    whole, one, none = rng.normal(size=(features, features)), *np.zeros((2, features, features))
+    one[0, 0] = rng.uniform(1, 3)
+    return {"bilinear": [whole, whole, one, none], "ranks": [1, features, min(2, features), 1]}
 
 
 def product(answer, inputs):
@@ -34,8 +39,8 @@ def product(answer, inputs):
 
 
 def product_of_each(answer, inputs):
-    """Return the product of the factors for each rank."""
-    factors = [answer.best_factors(inputs["bilinear"], rank) for rank in inputs["ranks"]]
+    """Return the product of the factors for each matrix and rank."""
+    factors = [answer.best_factors(*each) for each in zip(inputs["bilinear"], inputs["ranks"], strict=True)]
     return [np.asarray(left) @ np.asarray(right).T for left, right in factors]
 
 
@@ -43,7 +48,7 @@ def judge_shapes(inputs, result, expected):
     for name in ("left", "right"):
         if list(result[name]) != list(expected[name]):
             return f"`{name}` has the shape {tuple(result[name])}, expected {tuple(expected[name])}."
-    return None
+    return None if np.shape(result["product"]) == expected["product"].shape else "`left @ right.T` is not (I, I)."
 
 
 def judge_distance(inputs, result, expected):
@@ -79,7 +84,13 @@ EXERCISE = Exercise(
         Check(
             "edge", "a W that is a product of two such matrices loses nothing", 1, draw_exact, product, judge_product
         ),
-        Check("edge", "the least rank, 1, and the full rank, I", 1, draw_ends, product_of_each),
+        Check(
+            "edge",
+            "the least rank, 1, and the full rank, I; a W of lower rank than r, or of zeros",
+            1,
+            draw_ends,
+            product_of_each,
+        ),
         *standard(draw, unchanged=1, ask=product),
     ),
     wrong=(
@@ -156,6 +167,11 @@ EXERCISE = Exercise(
                 "    kept = np.argsort(-np.abs(values))[:rank]\n"
                 "    return vectors[:, kept] * values[kept], vectors[:, kept]"
             },
+        ),
+        Wrong(
+            "divided-by-zero",
+            "You divide by singular values. They are 0 if W has a lower rank than r.",
+            {RETURN: "return left[:, :rank] * singular[:rank], bilinear.T @ left[:, :rank] / singular[:rank]"},
         ),
     ),
 )

@@ -30,7 +30,8 @@ def judge_logits(inputs, result, expected):
         return f"the logits from W_i have the shape {one.shape}, those from the projections {other.shape}."
     if not np.allclose(one, other, rtol=1e-6, atol=1e-6 * np.abs(expected[1]).max()):
         return "the logits from W_i differ from those from the projections, although both are the same product."
-    if one.size > 100 and np.array_equal(one, other):
+    # In single precision, equal digits say little.
+    if one.size > 100 and one.dtype == np.float64 and np.array_equal(one, other):
         return "both logits are equal to the last digit. Two ways round differently: compute each from its own arrays."
     return None
 

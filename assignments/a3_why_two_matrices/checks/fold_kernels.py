@@ -20,7 +20,7 @@ def keeping(rng, features, size):
 def draw(rng):
     """Draw a W^Q that leaves a part of the features as they are, and one head whose kernel lies in that part.
 
-    All output features of a second head but the last lie in it too.
+    All output features of a second head but the last lie in it too, and a third head nearly does.
     """
     batch, positions, heads, size = sizes(rng, 4, least=3, most=8)
     features = size + heads + batch
@@ -28,6 +28,8 @@ def draw(rng):
     head_kernels = rng.normal(size=(heads, features, size))
     head_kernels[0] = basis[:, :size] @ rng.normal(size=(size, size))
     head_kernels[1 % heads, :, : size - 1] = basis[:, :size] @ rng.normal(size=(size, size - 1))
+    if heads > 2:
+        head_kernels[2] = basis[:, :size] @ rng.normal(size=(size, size)) + 1e-3 * head_kernels[2]
     order = rng.permutation(heads)
     return {"x": rng.normal(size=(batch, positions, features)), "kernel": kernel, "head_kernels": head_kernels[order]}
 
@@ -42,6 +44,14 @@ def draw_kept(rng):
         "kernel": kernel,
         "head_kernels": rng.normal(size=(heads, features, size)),
     }
+
+
+def draw_but_one(rng):
+    """Draw an x of which W^Q leaves all positions as they are, but for one of the last sentence: no equality holds."""
+    found = draw_kept(rng)
+    features, positions = len(found["kernel"]), found["x"].shape[1]
+    found["x"][-1, rng.integers(positions)] = rng.normal(size=features)
+    return found
 
 
 def draw_identity(rng):
@@ -63,9 +73,10 @@ EXERCISE = Exercise(
     difficulty=2,
     minutes=20,
     checks=(
-        *standard(draw, signature=1, shape=2, values=7),
+        *standard(draw, signature=1, shape=2, values=6),
         Check("edge", "a W^Q that gives the same when it is applied twice", 3, draw_identity),
         Check("edge", "an x that W^Q leaves as it is", 1, draw_kept),
+        Check("edge", "an x that W^Q leaves as it is, but for one position", 1, draw_but_one),
         *standard(draw, unchanged=1),
     ),
     wrong=(
@@ -125,6 +136,17 @@ EXERCISE = Exercise(
                 "x @ folded_head, x @ kernel @ folded_head, queries @ head": "folded_head, kernel @ folded_head, "
                 "kernel @ head"
             },
+        ),
+        Wrong(
+            "first-position-only",
+            "You compare the first position only. Two expressions are equal if all of their elements are.",
+            {COMPARED: "np.allclose(one[0, 0], other[0, 0])"},
+        ),
+        Wrong(
+            "too-tolerant",
+            "Your tolerance is too large: numbers that differ by a thousandth count as equal. `np.allclose` has a "
+            "default.",
+            {COMPARED: "np.allclose(one, other, rtol=1e-2, atol=1e-2)"},
         ),
     ),
 )

@@ -15,9 +15,9 @@ def draw(rng):
 
 
 def draw_even(rng):
-    """Draw an even number of features, and the head size at which both cost the same."""
+    """Draw many features, of an even number, and the head size at which both cost the same."""
     size, heads = sizes(rng, 2, least=3, most=30)
-    return {"features": 2 * size, "size": size, "heads": heads}
+    return {"features": 100 * size, "size": 50 * size, "heads": heads}
 
 
 def draw_least(rng):
@@ -32,7 +32,7 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=4),
-        Check("edge", "an even number of features, for which both can cost the same", 3, draw_even),
+        Check("edge", "a large and even number of features, for which both can cost the same", 3, draw_even),
         Check("edge", "one or two features, for which no pair costs less", 1, draw_least),
     ),
     wrong=(
@@ -79,6 +79,11 @@ EXERCISE = Exercise(
             "costs.",
             {LARGEST: "features // heads"},
             "seed 002, the answers: d_k = d_model / h",
+        ),
+        Wrong(
+            "sizes-tried-up-to-some",
+            "You try head sizes, but not all of them. The largest one can be nearly half of I, however large I is.",
+            {LARGEST: "max((o for o in range(64) if 2 * o < features), default=0)"},
         ),
     ),
 )

@@ -1,5 +1,7 @@
 """Checks of `rank_of_bilinear`, with heads of different ranks and very different scales."""
 
+import numpy as np
+
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 PRODUCT = "bilinear = query_kernel @ np.swapaxes(key_kernel, -1, -2)"
@@ -12,7 +14,8 @@ SINGULAR = "singular = np.linalg.svd(bilinear, compute_uv=False)"
 def draw(rng):
     """Draw heads that include one of small numbers, one of large numbers, and three of lower rank.
 
-    The tolerance decides on the rank of the head of small numbers.
+    The tolerance decides on the rank of the head of small numbers. In that of large numbers, one column of the key is
+    orthogonal to those of the query, so that W_i has fewer eigenvalues than its rank.
     """
     tolerance = 10.0 ** -int(rng.integers(3, 9))
     heads, size = sizes(rng, 2, least=4, most=7)
@@ -28,6 +31,8 @@ def draw(rng):
         query[order[1]] *= 1e5
         key[order[1]] *= 1e5
         key[order[1], :, 1] = 2 * key[order[1], :, 0]
+        column, others = key[order[1], :, 2], query[order[1]]
+        key[order[1], :, 2] = column - others @ np.linalg.lstsq(others, column, rcond=None)[0]
         query[order[2], :, 0] = 0
         key[order[2], :, 1] = 0
         query[order[3], :, 2] = query[order[3], :, 0] - query[order[3], :, 1]
@@ -116,6 +121,12 @@ EXERCISE = Exercise(
             "heads-together",
             "You computed a single rank, that of the sum of the heads, and gave it to all. Every head has its own W_i.",
             {PRODUCT: PRODUCT + "\n    bilinear = np.broadcast_to(bilinear.sum(axis=0), bilinear.shape)"},
+        ),
+        Wrong(
+            "eigenvalues",
+            "You counted eigenvalues. A matrix can have fewer of them than its rank: that of [[0, 1], [0, 0]] is 1, "
+            "and both its eigenvalues are 0.",
+            {SINGULAR: "singular = np.sort(np.abs(np.linalg.eigvals(bilinear)), axis=-1)[:, ::-1]"},
         ),
     ),
 )
