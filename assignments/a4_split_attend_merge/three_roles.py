@@ -16,7 +16,7 @@
 # So: the query is what a word looks for, the key is what it is found by, and the value is what it hands over.
 #
 # **The shapes.** The inputs are (B, T, I), each kernel is (I, O), and there is one head. The scores are (B, T, T) and
-# the results (B, T, O). Logits are divided by √O.
+# the results (B, T, O). Logits are divided by √O. They may reach several thousand.
 #
 # **Worked example.** Three words are the rows of the identity. The query kernel shifts them (word t asks for t + 1, the
 # last for the first), times 9. The key kernel is the identity. Each word gives the next one the score 0.99: e^(9/√3) =

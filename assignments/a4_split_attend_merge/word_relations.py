@@ -34,7 +34,7 @@ def word_relations(words, pairs, strengths):
     Args:
         words: Features of the words, (T, I).
         pairs: Relations, (R, 2) integers: the feature that asks, and the feature that answers. A feature may occur in
-            several relations.
+            several relations, and so may a pair.
         strengths: Strength of each relation, (R,). It belongs to the query's side.
 
     Returns:

@@ -53,12 +53,17 @@ def draw_overflow(rng):
 
 
 def draw_rounding(rng):
-    """Draw scaled logits near 512 that differ by one or two. The steps of float16 are 0.5 there."""
-    inputs = draw_inputs(rng, 1.0, 1.0, 64)
-    signs = np.sign(rng.normal(size=(*inputs["query"].shape[:2], 1, 64)))
+    """Draw scaled logits of some hundreds that differ by one or two. The steps of float16 are 0.25 or 0.5 there.
+
+    The keys are far apart, so that rounding of the scaled query shows too, and √48 is no power of two.
+    """
+    inputs = draw_inputs(rng, 0.1, 1.0, 48)
+    base = rng.uniform(7, 11, size=(*inputs["query"].shape[:2], 1, 48)) * rng.choice([-1, 1], size=48)
+    apart = rng.normal(scale=20, size=inputs["key"].shape)
+    apart -= base * np.sum(apart * base, axis=-1, keepdims=True) / np.sum(base**2, axis=-1, keepdims=True)
     # Multiples of 1/16, so that float32 sums their products exactly.
-    query = np.round(16 * (signs * 8.2 + inputs["query"] * 0.1)) / 16
-    key = np.round(16 * (signs * 8.2 + inputs["key"] * 0.2)) / 16
+    query = np.round(16 * (base + inputs["query"])) / 16
+    key = np.round(16 * (9.5 * np.sign(base) + apart)) / 16
     return inputs | {"query": query.astype(np.float16), "key": key.astype(np.float16)}
 
 
@@ -96,7 +101,7 @@ EXERCISE = Exercise(
         Check("edge", "large logits that lie close together", 2, draw_rounding, tolerance=TOLERANCE),
         Check("edge", "scores of which float16 holds few digits", 1, draw_small_scores, tolerance=TOLERANCE),
         Check("edge", "rows with nothing to attend to", 2, draw_empty, tolerance=TOLERANCE),
-        *standard(draw, unchanged=1),
+        *standard(draw_empty, unchanged=1),
     ),
     wrong=(
         Wrong(
@@ -165,6 +170,22 @@ EXERCISE = Exercise(
             "mask-missing",
             "Your mask has no effect: every position attends to every other. Hide the logits where the mask is False.",
             {MASKED: "masked = logits"},
+        ),
+        Wrong(
+            "query-scaled-in-half",
+            "You scaled the query in float16, which rounds every element. Cast query and key first.",
+            {
+                CAST: "query = query / query.shape[-1] ** 0.5\n    " + CAST,
+                LOGITS: LOGITS.replace("(query / query.shape[-1] ** 0.5)", "query"),
+            },
+        ),
+        Wrong(
+            "mask-changed",
+            "You wrote into the mask that you were given. Whoever uses it next finds rows that attend to everything.",
+            {
+                MASKED: "empty = ~mask.any(axis=-1)\n    mask[empty] = True\n    " + MASKED,
+                RETURN: "output = np.where(empty[:, None, :, None], 0, scores @ value)\n    return output.astype(np.float16)",
+            },
         ),
     ),
 )

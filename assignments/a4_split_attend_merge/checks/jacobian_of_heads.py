@@ -32,7 +32,7 @@ def draw_dense(rng):
     heads, size, factor = sizes(rng, 3, least=2, most=5)
     features = heads * (factor + 2) + 1
     kernel = rng.normal(size=(features, heads * size))
-    kernel[0, :size] *= 1e-9
+    kernel[0, :size] *= 1e-200
     return {"kernel": kernel, "num_heads": heads}
 
 

@@ -96,16 +96,17 @@ EXERCISE = Exercise(
         *standard(draw, signature=1, shape=1),
         Check("values", "every element of scores and gradient is right, if no row is empty", 4, draw),
         Check("edge", "rows with nothing to attend to get zeros, and no gradient", 2, draw_empty),
+        Check("edge", "logits of thousands, the hidden ones far larger than the others", 2, draw_far),
+        *standard(draw_empty, unchanged=1),
+        # These come last: what they do to NumPy lasts.
         Check(
             "edge",
-            "no NaN arises in these rows, neither on the way there nor on the way back",
+            "no NaN arises in rows with nothing to attend to, neither on the way there nor on the way back",
             2,
             draw_empty,
             ask_without_nan,
         ),
-        Check("edge", "logits of thousands, the hidden ones far larger than the others", 2, draw_far),
-        Check("edge", "hidden logits that are infinite or NaN, in empty rows too", 2, draw_any),
-        *standard(draw, unchanged=1),
+        Check("edge", "hidden logits that are infinite or NaN, in empty rows too", 2, draw_any, ask_without_nan),
     ),
     wrong=(
         Wrong(
@@ -195,6 +196,15 @@ EXERCISE = Exercise(
                 MASKED: "opened = mask | ~mask.any(axis=-1, keepdims=True)\n    "
                 "masked = np.where(opened[:, None], logits, -np.inf)",
                 SCORES: SCORES + " * mask[:, None]",
+            },
+        ),
+        Wrong(
+            "mask-changed",
+            "You wrote into the mask that you were given. Whoever uses it next finds rows that attend to everything.",
+            {
+                MASKED: "empty = ~mask.any(axis=-1)\n    mask[empty] = True\n    " + MASKED,
+                RETURN: "shown = ~empty[:, None, :, None]\n"
+                "    return np.where(shown, scores, 0), np.where(shown, gradient, 0)",
             },
         ),
     ),

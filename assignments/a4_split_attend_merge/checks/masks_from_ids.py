@@ -20,8 +20,10 @@ def draw(rng, most=8):
 
 
 def draw_first(rng):
-    """Draw such sentences, some of them long, padded at the beginning."""
-    return {"ids": draw(rng, most=60)["ids"][:, ::-1].copy()}
+    """Draw such sentences, some of them long, padded at the beginning. One of them has no words."""
+    ids = draw(rng, most=60)["ids"][:, ::-1].copy()
+    ids[-1] = 0
+    return {"ids": ids}
 
 
 EXERCISE = Exercise(
@@ -31,7 +33,7 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=2, values=4),
-        Check("edge", "sentences with padding at the beginning", 2, draw_first),
+        Check("edge", "sentences with padding at the beginning, and one of padding only", 2, draw_first),
         *standard(draw, unchanged=1),
     ),
     wrong=(
@@ -110,6 +112,12 @@ EXERCISE = Exercise(
             "mask-as-numbers",
             "Your masks hold numbers. `~` and `&` do something else with those, or fail: return booleans.",
             {RETURN: "return 1.0 * padding, 1.0 * look_ahead, 1.0 * (padding & look_ahead)"},
+        ),
+        Wrong(
+            "padding-only-shown",
+            "You look for the first and the last word, and show everything of a sentence that has none. Compare each "
+            "id with 0.",
+            {PADDING: "padding = ((ids != 0) | (ids == 0).all(axis=1, keepdims=True))[:, None, :]"},
         ),
     ),
 )

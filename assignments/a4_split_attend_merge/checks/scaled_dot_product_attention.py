@@ -27,9 +27,9 @@ def draw(rng):
 
 
 def draw_large(rng):
-    """Draw logits of tens of thousands: hidden positions must stay hidden there too."""
+    """Draw logits of hundreds of thousands: hidden positions must stay hidden there too."""
     inputs = draw(rng)
-    return inputs | {"query": 100 * inputs["query"], "key": 100 * inputs["key"]}
+    return inputs | {"query": 1000 * inputs["query"], "key": 100 * inputs["key"]}
 
 
 def judge_rows(inputs, result, expected):
@@ -54,7 +54,7 @@ EXERCISE = Exercise(
         *standard(draw, signature=1, shape=2),
         Check("invariants", "rows sum to one, and hidden positions get exactly 0", 3, draw, judge=judge_rows),
         *standard(draw, values=5),
-        Check("edge", "logits of tens of thousands", 3, draw_large),
+        Check("edge", "logits of hundreds of thousands", 3, draw_large),
         *standard(draw, unchanged=1),
     ),
     wrong=(
@@ -112,6 +112,11 @@ EXERCISE = Exercise(
             "mask-of-first-item",
             "You used the mask of the first item for the whole batch. Each item has its own.",
             {MASKED: MASKED.replace("mask[:, None]", "mask[0]")},
+        ),
+        Wrong(
+            "penalty-too-small",
+            "You fill hidden logits with a number that others can be smaller than. Nothing is smaller than -∞.",
+            {MASKED: MASKED.replace("-np.inf", "-1e5")},
         ),
     ),
     bank=lambda inputs: Trial("course", inputs["query"], inputs["key"], inputs["value"], mask=inputs["mask"]),

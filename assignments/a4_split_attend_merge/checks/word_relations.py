@@ -11,7 +11,7 @@ LIKENESS = '"likeness": words @ words.T'
 
 
 def draw(rng):
-    """Draw relations of which the first two share the feature that asks, and of which no two are the same."""
+    """Draw relations of which the first two share the feature that asks. A pair may occur twice."""
     count, features, relations = sizes(rng, 3, least=3)
     asks = rng.integers(features, size=relations)
     answers = (asks + rng.permutation(np.arange(relations) % features)) % features
