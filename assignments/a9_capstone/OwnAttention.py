@@ -11,7 +11,8 @@
 #
 # **The shapes.** The query is (B, T, I); value and key are (B, S, J). Query, key and value kernels are (H, I, O), (H, J,
 # O) and (H, J, O), each with a bias (H, O). The output kernel is (H, O, I), with a bias (I,): the output is as wide as
-# the query. The mask is boolean, True where a query may attend, and broadcasts to (B, T, S).
+# the query. Kernels begin with random numbers, as `add_weight` makes them if you ask for nothing else. Biases may begin
+# with zeros. The mask is boolean, True where a query may attend, and broadcasts to (B, T, S).
 #
 # **Worked example.** Take one head, I = J = O = 1, one query 2, two values 1 and 3, no key, and all kernels 1 but the
 # query's, which is 0. All biases are 0 but the output's, which is 10. The logits are 0 and 0, so each value gets a half:

@@ -19,7 +19,8 @@
 #
 # **The shapes.** The kernels are (H, I, O) and (H, O, E), the biases (H, O) and (E,). The steps, in order: "query" (B, T,
 # H, O), "key" and "value" (B, S, H, O), "logits" (B, H, T, S), "scores" (B, H, T, S), "mixed" (B, T, H, O) and "output"
-# (B, T, E). The logits are scaled, and not yet masked. The scores of hidden positions are 0.
+# (B, T, E). The logits are scaled, and not yet masked. They may reach several thousand. The scores of hidden positions
+# are 0.
 #
 # **Worked example.** A suspect divides by O instead of √O. Its query, key and value are right. Its logits differ, and so
 # do its scores, its mix and its output. The answer is "logits". If the suspect is right everywhere, the answer is "".
@@ -42,8 +43,8 @@ def first_wrong_step(weights, query, value, mask, steps):
 
     Returns:
         The first of these names, in this order, whose array has another shape than it should have, or an element that
-        differs from the right one by more than 1/10,000 of the array's largest element, or is not finite. "" if there is
-        none.
+        differs from the right one by more than 1/10,000 of the right array's largest element (whatever its sign), or is
+        not finite. "" if there is none.
     """
     ### BEGIN SOLUTION
     right = {

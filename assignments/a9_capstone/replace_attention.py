@@ -5,10 +5,10 @@
 # training again. How do you know that you succeeded?
 #
 # **The idea.** A Keras model knows how its layers are connected. `keras.models.clone_model(model, clone_function=…)`
-# makes the same connections again, and asks your function for each layer: it gets the old one and returns a new one. So
-# you return an `OwnAttention` where the old layer is a `keras.layers.MultiHeadAttention`, and the same layer made anew
-# everywhere else. The clone has *new* weights, so all of them have to be taken over: those of the attention with
-# `take_weights`, those of the other layers with `set_weights`.
+# makes the same connections again, and asks your function for each layer but the inputs: it gets the old one and
+# returns a new one. So you return an `OwnAttention` where the old layer is a `keras.layers.MultiHeadAttention`, and the
+# same layer made anew everywhere else. The clone has *new* weights, so all of them have to be taken over: those of the
+# attention with `take_weights`, those of the other layers with `set_weights`.
 #
 # Then compare the logits, element by element. It is not enough that the model still works. We put fourteen mistakes into
 # the layer, one at a time: no scale, no padding mask, no biases, and so on. With seven of them, the model still wrote
@@ -40,7 +40,7 @@ def replace_attention(model):
     Args:
         model: A functional Keras model. It contains `keras.layers.MultiHeadAttention` layers, with biases, each with its
             own number of heads (`num_heads`) and head size (`key_dim`). They are called with `attention_mask` or
-            `use_causal_mask`.
+            `use_causal_mask`. Some layers may be frozen (`trainable` is False).
 
     Returns:
         A new model in which each of these layers is an `OwnAttention` of the same name. All layers have the weights of

@@ -42,15 +42,20 @@ def draw(rng):
     }
 
 
+def draw_plain(rng):
+    """Draw neither a mask nor a key."""
+    return {**draw(rng), "key": None, "attention_mask": None}
+
+
 def draw_padding(rng):
-    """Draw a padding mask (B, 1, S) and no key, with padding on the left."""
+    """Draw a padding mask (B, 1, S) and no key, with padding on the left, in single precision as models are."""
     found = draw(rng)
     batch, _, columns = found["attention_mask"].shape
     hidden = rng.integers(min(1, columns - 1), columns, size=(batch, 1, 1))
     mask = np.arange(columns) >= hidden
     # Some hidden logits are larger than all visible ones by hundreds: a mask of -50 does not hide them.
     value = found["value"] * np.where(mask, 1, 60).swapaxes(1, 2)
-    return {**found, "value": value, "key": None, "attention_mask": mask}
+    return {**found, "value": value, "key": None, "attention_mask": mask, "dtype": "float32"}
 
 
 def draw_causal(rng):
@@ -83,17 +88,16 @@ def called(answer, inputs):
     import keras
 
     warnings.filterwarnings("ignore", "You are using a softmax over axis")  # warns of a single key
-    keras.config.set_dtype_policy("float64")
+    dtype = inputs.get("dtype", "float64")
+    keras.config.set_dtype_policy(dtype)
     heads, _, size = inputs["weights"]["query_kernel"].shape
     layer = answer.OwnAttention(heads, size)
     names = [name for name in ("query", "value", "key") if inputs[name] is not None]
     layer.build(*(inputs[name].shape for name in names))
-    kernels = [getattr(layer, f"{role}_kernel") for role in ("query", "key", "value", "output")]
-    begins = all(np.any(np.asarray(kernel)) for kernel in kernels)
     worker_api.set_weights(layer, inputs["weights"])
-    given = worker_api.tensors({name: inputs[name] for name in names}, "float64")
+    given = worker_api.tensors({name: inputs[name] for name in names}, dtype)
     masks = {name: inputs[name] for name in ("attention_mask", "use_causal_mask")}
-    return {"output": layer(**given, **masks), "weights": len(layer.trainable_weights), "kernels not zero": begins}
+    return {"output": layer(**given, **masks), "weights": len(layer.trainable_weights)}
 
 
 def in_a_model(answer, inputs):
@@ -106,10 +110,12 @@ def in_a_model(answer, inputs):
     mask = keras.Input((None, None), dtype="bool")
     layer = answer.OwnAttention(heads, size, name="own", trainable=False)
     model = keras.Model([query, value, mask], layer(query, value, attention_mask=mask, use_causal_mask=True))
+    kernels = [getattr(layer, f"{role}_kernel") for role in ("query", "key", "value", "output")]
+    begins = all(np.any(np.asarray(kernel)) for kernel in kernels)
     worker_api.set_weights(layer, inputs["weights"])
     masks = np.repeat(inputs["attention_mask"], len(inputs["query"]), axis=0)
     output = model([inputs["query"], inputs["value"], masks])
-    return {"output": output, "trainable weights": len(model.trainable_weights)}
+    return {"output": output, "trainable weights": len(model.trainable_weights), "kernels not zero": begins}
 
 
 EXERCISE = Exercise(
@@ -127,11 +133,19 @@ EXERCISE = Exercise(
     ),
     seconds=20.0,
     checks=(
-        *standard(draw, signature=1, shape=1, values=4, ask=called, times=1),
-        Check("edge", "a padding mask (B, 1, S), and no key", 2, draw_padding, called, times=1),
+        *standard(draw, signature=1, shape=1, values=3, ask=called, times=1),
+        Check("values", "no mask, and no key", 1, draw_plain, called, times=1),
+        Check("edge", "a padding mask (B, 1, S), and no key", 2, draw_padding, called, times=1, tolerance=1e-4),
         Check("edge", "a causal mask, with more keys than queries", 2, draw_causal, called, times=1),
         Check("edge", "a causal mask and a mask for all items, with fewer keys", 2, draw_both, called, times=1),
-        Check("unknown batch", "it works in a functional model of unknown sizes", 2, draw_both, in_a_model, times=1),
+        Check(
+            "unknown batch",
+            "it works in a functional model of unknown sizes, with kernels that can learn",
+            2,
+            draw_both,
+            in_a_model,
+            times=1,
+        ),
     ),
     wrong=(
         Wrong(
@@ -277,6 +291,17 @@ EXERCISE = Exercise(
                 'mask = ops.expand_dims(ops.cast(attention_mask, "bool"), 1)  # (B, 1, T, S)': "import numpy as np\n\n"
                 "            mask = ops.expand_dims(np.asarray(attention_mask, bool), 1)"
             },
+        ),
+        Wrong(
+            "mask-always-needed",
+            "You use `attention_mask` where there is none. The layer can be called without any mask.",
+            {"if attention_mask is not None:": "if attention_mask is not None or not use_causal_mask:"},
+        ),
+        Wrong(
+            "mask-times-infinity",
+            "You multiply by a number that float32 cannot hold: it is -∞ there, and 0 · -∞ is NaN wherever nothing is "
+            "hidden. Choose between the numbers instead.",
+            {MASKED: "            logits = logits + ops.cast(ops.logical_not(mask), logits.dtype) * -1e300\n"},
         ),
     ),
 )

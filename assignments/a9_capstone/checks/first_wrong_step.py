@@ -69,6 +69,11 @@ def changes(weights, query, value, mask, row):
         scores[row, 0, 0, 0] = np.nan
         return scores
 
+    def not_finite_at_the_end(output, done):
+        output = output.copy()
+        output[row, -1, -1] = np.nan
+        return output
+
     def last_row(mixed, done):
         mixed = mixed.copy()
         mixed[-1] *= 1.01
@@ -95,6 +100,7 @@ def changes(weights, query, value, mask, row):
         "a mask that is not applied": ("scores", lambda _, done: softmax(done["logits"])),
         "one score for all heads": ("scores", lambda scores, done: scores.mean(axis=1, keepdims=True)),
         "a NaN": ("scores", not_finite),
+        "a NaN at the end": ("output", not_finite_at_the_end),
         "another softmax": ("scores", lambda _, done: softmax(done["logits"] * mask[:, None], axis=-2) * mask[:, None]),
         "the last sentence a little wrong": ("mixed", last_row),
         "one number a little wrong": ("mixed", one_number),
@@ -199,6 +205,7 @@ EXERCISE = Exercise(
     "in a picture; asked behind many of the threads of a8)",
     difficulty=3,
     minutes=35,
+    seconds=30.0,
     checks=(
         *standard(draw, signature=1, unchanged=1, ask=named, apart="steps"),
         Check("values", "suspects with one mistake each", 6, draw, named, judge_names, times=2, apart="steps"),
@@ -340,6 +347,14 @@ EXERCISE = Exercise(
             "order-of-the-dict",
             "You go through the suspect's dict as it comes. Go through the steps in the order in which they are computed.",
             {LOOP: "for name, array in ((name, right[name]) for name in steps):"},
+        ),
+        Wrong(
+            "nan-in-scores-only",
+            "You look for NaN in the scores only. It can be in any array, and every comparison with it is False.",
+            {
+                CLOSE: "off = np.abs(steps[name] - array) > 1e-4 * np.abs(array).max()\n"
+                '        if np.any(off) or (name == "scores" and not np.all(np.isfinite(steps[name]))):'
+            },
         ),
     ),
 )

@@ -31,7 +31,14 @@ def draw(rng):
         source[row, 7 - len(word) :] = word
         target[row, 0], target[row, 1 : len(word)] = 1, word[:0:-1]
     attention = [["self_attention", 2, 4, "first_norm", False], ["cross_attention", 3, 5, "second_norm", True]]
-    return {"weights": TRAINED, "source": source, "target": target, "attention": attention, "last": "logits"}
+    return {
+        "weights": TRAINED,
+        "source": source,
+        "target": target,
+        "attention": attention,
+        "last": "logits",
+        "frozen": "",
+    }
 
 
 def draw_other(rng):
@@ -51,7 +58,7 @@ def draw_other(rng):
             heads, size = made.get(name, (3, 5))
             shape = [{3: heads, 5: size}.get(each, each) for each in array.shape]
             weights[f"{name}/{rest}"] = 0.5 * rng.normal(size=shape)
-    return {**draw(rng), "weights": weights, "attention": attention, "last": "no_attention"}
+    return {**draw(rng), "weights": weights, "attention": attention, "last": "no_attention", "frozen": "target_tokens"}
 
 
 def replaced(answer, inputs):
@@ -79,6 +86,8 @@ def replaced(answer, inputs):
     model = Model([source, target], layers.Dense(13, name=inputs["last"])(x))
     for weight in model.weights:
         weight.assign(inputs["weights"][weight.path])
+    for layer in model.layers:
+        layer.trainable = layer.name != inputs["frozen"]
     keras.utils.set_random_seed(1)  # a copy's weights are random until they are taken over
     before = model.get_config()
     copy = answer.replace_attention(model)
@@ -257,6 +266,14 @@ EXERCISE = Exercise(
             "weights-taken-too-early",
             "You take the weights while the layer is being made. It has none yet: it is built when the clone calls it.",
             {MADE: MADE.replace("return OwnAttention(", "return take_weights(layer, OwnAttention(") + ")"},
+        ),
+        Wrong(
+            "frozen-left-out",
+            "You take over only the weights that are trained. A frozen layer has weights too.",
+            {
+                SET: "            for old_weight, new_weight in zip(old.trainable_weights, new.trainable_weights, strict=True):\n"
+                "                new_weight.assign(old_weight)\n"
+            },
         ),
     ),
 )
