@@ -29,6 +29,8 @@ _GUIDE = """# Learn attention by writing it
 | --- | --- | ---: | ---: | ---: |
 {rows}
 
+Unless a text says otherwise, an answer must not change the arrays that it gets: make new ones instead.
+
 Run these commands in this folder:
 
 ```
