@@ -46,6 +46,8 @@ def judge_only(*names):
                 return f"{name!r} is missing."
             if tuple(result[name]) != tuple(expected[name]):
                 return f"{name!r} is wrong: yours is {tuple(result[name])}."
+            if any(np.asarray(each).dtype.kind == "f" for each in result[name]):
+                return f"{name!r} is {tuple(result[name])}, but a shape contains only integers."
         return None
 
     return judge

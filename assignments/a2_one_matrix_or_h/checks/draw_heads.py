@@ -27,22 +27,26 @@ def draw(rng):
 
 
 def draw_one(rng):
-    """Draw a single head, for which there is no list of axes, and the first item."""
-    return {**inputs_of(rng, 1, *sizes(rng, 3, least=3, most=6)), "item": 0}
+    """Draw a single head, for which there is no list of axes."""
+    return inputs_of(rng, 1, *sizes(rng, 3, least=3, most=6))
 
 
 def describe(answer, inputs):
-    """Describe every panel with an image, but for its ticks."""
+    """Describe every panel with an image, but for its ticks, and count the axes without one."""
     names = ("image", "limits", "title", "x", "y", "colors", "whole", "down")
-    panels = worker_api.figure(answer.draw_heads(**inputs))["panels"]
+    figure = answer.draw_heads(**inputs)
+    panels = worker_api.figure(figure)["panels"]
+    others = [axes for axes in figure.axes if getattr(axes, "_colorbar", None) is None and axes.get_visible()]
+    empty = sum(axes.axison and not axes.images and not axes.collections for axes in others)
     # Limits from 0 to 1 are allowed too. The same mistakes must be named with them.
     if all(np.allclose(panel["limits"], [0, 1]) for panel in panels):
         largest = inputs["scores"].reshape(-1, inputs["num_heads"], *inputs["scores"].shape[1:])[inputs["item"]].max()
         panels = [{**panel, "limits": [0.0, float(largest)]} for panel in panels]
-    return [{name: panel[name] for name in names} for panel in panels]
+    return {"panels": [{name: panel[name] for name in names} for panel in panels], "empty": empty}
 
 
 def judge_images(inputs, result, expected):
+    empty, result, expected = result["empty"], result["panels"], expected["panels"]
     if len(result) != len(expected):
         return f"it has {len(result)} axes with an image, expected one for each of the {len(expected)} heads."
     for number, (panel, right) in enumerate(zip(result, expected, strict=True), 1):
@@ -55,10 +59,11 @@ def judge_images(inputs, result, expected):
             return f"panel {number} shows the first query at the bottom."
         if not panel["whole"]:
             return f"panel {number} does not show the whole image, with the keys from left to right."
-    return None
+    return f"it has {empty} axes without an image." if empty else None
 
 
 def judge_limits(inputs, result, expected):
+    result, expected = result["panels"], expected["panels"]
     limits = np.array([panel["limits"] for panel in result])
     if not len(limits):
         return "no axes shows an image."
@@ -73,11 +78,18 @@ def judge_limits(inputs, result, expected):
 
 
 def judge_labels(inputs, result, expected):
+    result, expected = result["panels"], expected["panels"]
     for number, (panel, right) in enumerate(zip(result, expected, strict=True), 1):
         for name, called in (("title", "title"), ("x", "x label"), ("y", "y label")):
             if panel[name].strip() != right[name]:
                 return f"panel {number} has the {called} {panel[name]!r}, expected {right[name]!r}."
     return None
+
+
+def judge_all(inputs, result, expected):
+    """Compare images, colour limits, titles and labels."""
+    judges = (judge_images, judge_limits, judge_labels)
+    return next(filter(None, (judge(inputs, result, expected) for judge in judges)), None)
 
 
 EXERCISE = Exercise(
@@ -90,7 +102,7 @@ EXERCISE = Exercise(
         Check("values", "every panel shows the scores of its head", 3, draw, describe, judge_images, times=2),
         Check("invariants", "one colour means one number in all panels", 3, draw, describe, judge_limits, times=2),
         Check("edge", "titles and labels", 2, draw, describe, judge_labels, times=2),
-        Check("edge", "one head", 1, draw_one, describe, judge_images, times=1),
+        Check("edge", "one head", 1, draw_one, describe, judge_all, times=1),
     ),
     wrong=(
         Wrong(
@@ -165,6 +177,22 @@ EXERCISE = Exercise(
             "colours-cyclic",
             "Your colours end with the one that they begin with, so it means two numbers.",
             {SHOW: SHOW.replace("vmin=0", 'cmap="twilight", vmin=0')},
+        ),
+        Wrong(
+            "one-head-unlabelled",
+            "If there is one head, you return before you set limits, title and labels. They belong to its panel too.",
+            {
+                PICK: PICK + "\n    if num_heads == 1:\n        figure, axes = plt.subplots()\n"
+                "        axes.imshow(heads[0])\n        return figure"
+            },
+        ),
+        Wrong(
+            "axes-without-a-head",
+            "You make more axes than there are heads, and leave one empty.",
+            {
+                SUBPLOTS: SUBPLOTS.replace("1, num_heads,", "1, num_heads + 1,"),
+                "zip(axes[0], heads, strict=True)": "zip(axes[0], heads, strict=False)",
+            },
         ),
     ),
     uses=("numpy", "matplotlib"),

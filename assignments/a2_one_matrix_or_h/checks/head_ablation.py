@@ -12,11 +12,12 @@ LOSS = "return np.mean(np.square(output - target))"
 
 
 def draw(rng):
-    """Draw heads that matter to different degrees, with outputs near the target."""
+    """Draw heads that matter to different degrees, and one that turns the output away from the target."""
     batch, rows, heads, size, width = sizes(rng, 5)
     mixed = rng.normal(size=(batch, rows, heads, size)) * rng.uniform(0.3, 3, size=(heads, 1))
     kernel = rng.normal(size=(heads, size, width)) * rng.uniform(0.3, 2, size=(heads, 1, 1))
-    target = np.einsum("BTHO,HOE->BTE", mixed, kernel) + rng.normal(size=(batch, rows, width))
+    parts = np.einsum("BTHO,HOE->HBTE", mixed, kernel)
+    target = parts.sum(axis=0) - 2 * parts[rng.integers(heads)] + rng.normal(size=(batch, rows, width))
     return {"mixed": mixed, "output_kernel": kernel, "target": target}
 
 
@@ -119,6 +120,17 @@ EXERCISE = Exercise(
             "head-averaged-out",
             "You replaced the head by its average over the positions. Replace it by zero.",
             {ZERO: "without[:, :, head] = mixed[:, :, head].mean(axis=1, keepdims=True)"},
+        ),
+        Wrong(
+            "rise-without-sign",
+            "You return how much the loss changes, without its sign. If the loss falls without a head, its importance "
+            "is negative.",
+            {RISE: "rises.append(abs(loss(without) - loss(mixed)))"},
+        ),
+        Wrong(
+            "negative-is-zero",
+            "You return 0 for a head without which the loss falls. Its importance is negative.",
+            {RISE: "rises.append(max(loss(without) - loss(mixed), 0.0))"},
         ),
     ),
 )

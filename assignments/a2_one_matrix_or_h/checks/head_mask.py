@@ -34,6 +34,12 @@ def draw_one(rng):
     return draw_inputs(rng, each_query=bool(rng.integers(2)), batch=1)
 
 
+def draw_square(rng):
+    """Draw as many queries as items, so that no size tells what the lengths belong to."""
+    found = draw(rng)
+    return {**found, "num_queries": len(found["valid_lens"])}
+
+
 def judge_heads(inputs, result, expected):
     masks = np.asarray(result)
     if masks.shape != expected.shape:
@@ -55,9 +61,10 @@ EXERCISE = Exercise(
     difficulty=2,
     minutes=15,
     checks=(
-        *standard(draw, signature=1, shape=1, values=2, unchanged=1),
+        *standard(draw, signature=1, shape=1, values=1, unchanged=1),
         Check("invariants", "all heads of an item have its mask", 1, draw, judge=judge_heads),
         Check("values", "each query has a length of its own", 3, draw_each),
+        Check("edge", "as many queries as items, with one length for each item", 1, draw_square),
         Check("edge", "a batch of one item", 1, draw_one),
     ),
     wrong=(
@@ -126,6 +133,16 @@ EXERCISE = Exercise(
             "You flattened the lengths of the queries before you repeated them, which mixes up queries and heads. "
             "Repeat along axis 0.",
             {REPEAT: "np.repeat(rows, num_heads).reshape(-1, rows.shape[1])"},
+        ),
+        Wrong(
+            "lengths-told-by-size",
+            "You tell by a size whether each query has its own length. There may be as many items as queries: look at "
+            "the number of axes.",
+            {
+                "rows = valid_lens[:, None] if valid_lens.ndim == 1 else": "rows = valid_lens[:, None] if "
+                "valid_lens.shape[-1] != num_queries else",
+                LAST: LAST.replace("ndim == 1", "shape[-1] != num_queries"),
+            },
         ),
     ),
 )

@@ -1,5 +1,7 @@
 """Checks of `head_widths`."""
 
+import numpy as np
+
 from kmha.course.exercises import Check, Exercise, Wrong, sizes
 
 WIDTH = "width, more = num_hiddens // num_heads, int(bias)"
@@ -40,8 +42,9 @@ def draw_five(rng):
 
 def draw_remainder(rng):
     """Draw sizes of which half fit. An error that is always expected could be raised for whoever asks."""
-    found = draw_inputs(rng, bias=False)
-    return {**found, "num_hiddens": found["num_hiddens"] + int(rng.integers(2))}
+    found = draw_inputs(rng, bias=bool(rng.integers(2)))
+    more = int(rng.integers(1, found["num_heads"])) if rng.integers(2) and found["num_heads"] > 1 else 0
+    return {**found, "num_hiddens": found["num_hiddens"] + more}
 
 
 def error_name(answer, inputs):
@@ -69,6 +72,8 @@ def judge_only(*names):
                 return f"{name!r} is missing."
             if result[name] != expected[name]:
                 return f"{name!r} is wrong: yours is {result[name]}."
+            if np.asarray(result[name]).dtype.kind == "f":
+                return f"{name!r} is {result[name]}, expected an integer."
         return None
 
     return judge

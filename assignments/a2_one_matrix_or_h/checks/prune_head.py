@@ -30,7 +30,10 @@ def draw(rng):
 
 
 def draw_ends(rng):
-    return draw_inputs(rng, which=int(rng.choice([0, -1])))
+    """Draw the first head or the last, and square kernels, I = H·O = E, so that no size tells rows from columns."""
+    found = draw_inputs(rng, which=int(rng.choice([0, -1])))
+    width = len(found["output_kernel"])
+    return {**found, **{name: rng.normal(size=(width, width)) for name in found if name.endswith("kernel")}}
 
 
 def layer_output(inputs, kernels, heads, without=None):
@@ -74,7 +77,7 @@ EXERCISE = Exercise(
             draw,
             judge=judge_layer,
         ),
-        Check("edge", "the first head, or the last", 1, draw_ends),
+        Check("edge", "the first head, or the last, of square kernels", 1, draw_ends),
     ),
     wrong=(
         Wrong(
@@ -133,6 +136,12 @@ EXERCISE = Exercise(
             "one-column-removed",
             "You removed a single column for the head. A head has O columns.",
             {GONE: "gone = np.array([head])"},
+        ),
+        Wrong(
+            "axis-by-size",
+            "You look for the axis of the heads by its size. With a square output kernel, you cut its columns instead "
+            "of its rows.",
+            {RESULT: RESULT.replace("axis=0", "axis=int(output_kernel.shape[1] == len(output_kernel))")},
         ),
     ),
 )

@@ -23,7 +23,8 @@ def draw(rng):
         array[:, 2] = array[:, 0] + 0.1 * rng.normal(size=array[:, 0].shape)
         array[:, 1] = array[:, -1] + 0.1 * rng.normal(size=array[:, 0].shape)
     output[2], output[1] = 1.05 * output[0], 0.9 * output[-1]
-    order = rng.permutation(heads)
+    order = rng.permutation(heads)[: None if batch + positions > 4 else 2]
+    heads = len(order)
     return {
         "kernels": [
             *(array[:, order].reshape(features, heads * size) for array in inner),
@@ -54,14 +55,14 @@ def pruned(answer, inputs):
     """
     done = [0]
 
-    def layer(given, kernels, heads):
+    def layer(inputs, kernels, heads):
         query_kernel, key_kernel, value_kernel, output_kernel = (np.asarray(kernel) for kernel in kernels)
-        query, key, value = (given @ kernel for kernel in (query_kernel, key_kernel, value_kernel))
+        query, key, value = (inputs @ kernel for kernel in (query_kernel, key_kernel, value_kernel))
         query, key, value = (each.reshape(*each.shape[:2], heads, -1) for each in (query, key, value))
         logits = np.einsum("BTHO,BSHO->BHTS", query, key) / np.sqrt(query.shape[-1])
         powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
         mixed = np.einsum("BHTS,BSHO->BTHO", powers / powers.sum(axis=-1, keepdims=True), value)
-        done[0] += given.size * (query_kernel.shape[1] * 3) + 2 * logits.size * query.shape[-1] + mixed.size
+        done[0] += inputs.size * (query_kernel.shape[1] * 3) + 2 * logits.size * query.shape[-1] + mixed.size
         return mixed.reshape(*mixed.shape[:2], -1) @ output_kernel
 
     given, kernels = inputs["inputs"], inputs["kernels"]
