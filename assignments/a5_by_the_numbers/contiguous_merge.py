@@ -32,7 +32,8 @@ def contiguous_merge(mixed):
     """Merge the heads in three steps, and say what each step does to the memory.
 
     Args:
-        mixed: Mixed values, (B, H, T, O). They may have any strides.
+        mixed: Mixed values, (B, H, T, O). They may have any strides, also negative ones and 0. No axis has the
+            size 1.
 
     Returns:
         A dict:

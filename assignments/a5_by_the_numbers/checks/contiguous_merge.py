@@ -31,7 +31,7 @@ def draw_printed(rng):
 def laid_out(answer, inputs):
     """Call with arrays that lie in memory as (B, T, H, O), (B, H, O, T) and (H, B, T, O), and with parts of arrays.
 
-    Half precision is among them.
+    Half precision, a negative stride and one of 0 are among them.
     """
     mixed = inputs["mixed"]
     orders = ((0, 2, 1, 3), (0, 1, 3, 2), (1, 0, 2, 3))
@@ -40,6 +40,7 @@ def laid_out(answer, inputs):
     wider = np.concatenate([mixed, mixed], axis=3).astype(np.float16)
     by_positions = np.ascontiguousarray(longer.swapaxes(1, 2)).swapaxes(1, 2)
     parts = [wider[..., : mixed.shape[3]], by_positions[:, : mixed.shape[1]], wider[..., ::2]]
+    parts += [mixed[:, ::-1], np.broadcast_to(mixed[:, :, :1], mixed.shape)]
     return [answer.contiguous_merge(array) for array in arrays + parts]
 
 
@@ -49,7 +50,7 @@ EXERCISE = Exercise(
     difficulty=2,
     minutes=20,
     checks=(
-        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1, ones=False),
         Check("edge", "the article's own array", 1, draw_printed, times=1),
         Check("edge", "arrays that lie in memory in another order", 2, draw, laid_out),
     ),
@@ -141,6 +142,11 @@ EXERCISE = Exercise(
             "joins-if-contiguous",
             "You asked whether the whole array is contiguous. To join the last two axes, only their strides have to fit.",
             {JOINS: '"joins": moved.flags.c_contiguous'},
+        ),
+        Wrong(
+            "strides-without-sign",
+            "You dropped the sign of a stride. It is negative where the array runs backwards in memory.",
+            {STRIDES: STRIDES.replace("stride //", "abs(stride) //")},
         ),
     ),
 )

@@ -17,12 +17,13 @@ LEFT_OVER = "if head >= heads:\n            panel.remove()\n            continue
 def inputs_of(rng, heads, most=6):
     """Draw scores in which no two heads have the same largest and smallest score.
 
-    The tokens of queries and keys differ.
+    The tokens of queries and keys differ, and one of each occurs twice.
     """
     rows, columns = sizes(rng, 2, least=3, most=most)
     logits = rng.normal(size=(heads, rows, columns)) * np.arange(1, heads + 1)[:, None, None]
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     words = [str(word) for word in rng.permutation(WORDS)[: rows + columns]]
+    words[rows - 1], words[-1] = words[0], words[rows]
     return {
         "scores": powers / powers.sum(axis=-1, keepdims=True),
         "queries": words[:rows],
@@ -31,13 +32,13 @@ def inputs_of(rng, heads, most=6):
 
 
 def draw(rng):
-    """Draw as many heads as fill their rows."""
-    return inputs_of(rng, int(rng.choice([4, 6])))
+    """Draw a number of heads that leaves over panels."""
+    return inputs_of(rng, int(rng.choice([3, 5, 7])))
 
 
 def draw_layouts(rng):
-    """Draw numbers of heads that need from one to four columns, and leave over no panel or some."""
-    numbers = [1, 2, int(rng.choice([5, 7])), int(rng.integers(10, 14))]
+    """Draw numbers of heads that need one, two, three and five columns, and leave over no panel or some."""
+    numbers = [1, 2, int(rng.choice([5, 7])), int(rng.integers(17, 21))]
     return {"calls": [inputs_of(rng, heads, most=4) for heads in numbers]}
 
 
@@ -141,6 +142,12 @@ def judge_places(inputs, result, expected):
     return None
 
 
+def judge_all(inputs, result, expected):
+    """Compare images, colour limits, titles, labels and ticks."""
+    judges = (judge_images, judge_limits, judge_labels)
+    return next(filter(None, (judge(inputs, result, expected) for judge in judges)), None)
+
+
 EXERCISE = Exercise(
     title="Draw the heads",
     question="How do you draw the scores of any number of heads so that they can be compared? (seed 004, "
@@ -161,7 +168,7 @@ EXERCISE = Exercise(
             judge_places,
             times=1,
         ),
-        Check("edge", "a single head", 1, draw_single, describe, judge_images, times=1),
+        Check("edge", "a single head", 1, draw_single, describe, judge_all, times=1),
     ),
     wrong=(
         Wrong(
@@ -255,6 +262,28 @@ EXERCISE = Exercise(
             "axes-off",
             "You switched the axes off after labelling them, so neither labels nor tokens can be seen.",
             {'panel.set_ylabel("query")': 'panel.set_ylabel("query")\n        panel.axis("off")'},
+        ),
+        Wrong(
+            "one-head-unlabelled",
+            "If there is one head, you return before you set limits, title, labels and ticks. They belong to its "
+            "panel too.",
+            {
+                COLUMNS: "if heads == 1:\n        figure = Figure()\n        figure.subplots().imshow(scores[0])\n"
+                "        return figure\n    " + COLUMNS
+            },
+        ),
+        Wrong(
+            "tokens-looked-up",
+            "You look up the place of each token. A token can occur twice in a sentence: number the positions instead.",
+            {
+                X_TICKS: "panel.set_xticks([keys.index(key) for key in keys], keys, rotation=90)",
+                Y_TICKS: "panel.set_yticks([queries.index(query) for query in queries], queries)",
+            },
+        ),
+        Wrong(
+            "at-most-four-columns",
+            "You never make more than four columns. More than 16 heads need five or more.",
+            {COLUMNS: "columns = min(4, int(np.ceil(np.sqrt(heads))))"},
         ),
     ),
     uses=("numpy", "matplotlib"),
