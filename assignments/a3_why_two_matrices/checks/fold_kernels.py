@@ -29,7 +29,7 @@ def draw(rng):
     head_kernels[0] = basis[:, :size] @ rng.normal(size=(size, size))
     head_kernels[1 % heads, :, : size - 1] = basis[:, :size] @ rng.normal(size=(size, size - 1))
     if heads > 2:
-        head_kernels[2] = basis[:, :size] @ rng.normal(size=(size, size)) + 1e-3 * head_kernels[2]
+        head_kernels[2] = basis[:, :size] @ rng.normal(size=(size, size)) + 1e-4 * head_kernels[2]
     order = rng.permutation(heads)
     return {"x": rng.normal(size=(batch, positions, features)), "kernel": kernel, "head_kernels": head_kernels[order]}
 
