@@ -60,7 +60,7 @@ def judge_zero(inputs, result, expected):
     if np.shape(result) != np.shape(expected):
         return f"it has the shape {np.shape(result)}, expected {np.shape(expected)}."
     return (
-        None if np.abs(result).max() < 1e-9 else "here the kernel has no effect on the loss, but the gradient is not 0."
+        None if np.abs(result).max() < 1e-7 else "here the kernel has no effect on the loss, but the gradient is not 0."
     )
 
 
