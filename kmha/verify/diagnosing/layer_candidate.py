@@ -73,9 +73,10 @@ class LayerCandidate(Candidate):
 
     Attributes:
         output_is_of_head: Whether the constructor's output width is that of each head in a list of heads.
+        states_no_heads: Whether a class takes and states neither a number of heads nor a head size.
     """
 
-    output_is_of_head = False
+    output_is_of_head = states_no_heads = False
 
     def __init__(
         self,
@@ -110,13 +111,10 @@ class LayerCandidate(Candidate):
         self.fixed = {**config_objects.sizes_in(self.given), **given_sizes(name, self.given)}
         check_roles(name, said, self.constructor_parameters, self.call_parameters)
         if is_class:
-            if "heads" not in {**self.constructor_roles, **self.roles}:  # what the user tells of the code
-                own = {**self.constructor_parameters, **self.call_parameters}
-                self.given = {n: v for n, v in self.given.items() if n in own or naming.argument(n) != "heads"}
+            self.given = self._without_told_heads()
             check_given(f"{name}(…)", self.given, self.constructor_parameters, self.call_parameters)
             self.made_guesses = self._guess_constructor()
         self.mask_flag = "" if is_class else _mask_flag(self.thing, self.adapter.parts(self.thing))
-        self.states_no_heads = False  # whether the class takes and states no number of heads and no head size
         self.accepts = self._accepts()
         self.cache: dict[Any, Any] = {}
         self.count = 1  # number of possible arrangements of the weights
@@ -126,6 +124,13 @@ class LayerCandidate(Candidate):
         )
         if not is_class and (self.framework != "torch" or self.adapter.variables(self.thing)):
             self.weights = self._read()
+
+    def _without_told_heads(self) -> dict[str, Any]:
+        """Return what was given without a number of heads that no argument takes: the user tells it of the code."""
+        if "heads" in {**self.constructor_roles, **self.roles}:
+            return self.given
+        own = {**self.constructor_parameters, **self.call_parameters}
+        return {n: value for n, value in self.given.items() if n in own or naming.argument(n) != "heads"}
 
     def _open(self, found: Parameters) -> Parameters:
         """Leave out the parameters for which the adapter has values, such as keys of random numbers."""
