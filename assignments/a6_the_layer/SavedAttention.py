@@ -31,7 +31,8 @@ class SavedAttention(HeadsAttention):
 
     Call arguments:
         query, value, key, attention_mask, return_attention_scores, training, use_causal_mask: As before.
-        query_mask: Mask (B, T) or `None`; hides nothing here, and is attached to the output.
+        query_mask: Mask (B, T) that is attached to the query, or `None`; hides nothing here. Keras attaches it to the
+            output.
         value_mask: Mask (B, S), True at words, or `None`; no query attends where it is False.
         key_mask: Mask (B, S), likewise; a position is visible only if neither hides it.
     """

@@ -112,7 +112,8 @@ def new_weights(layers: Sequence[Any], inputs: Any, equation: str, shape: Sequen
     """Return what the weights of new layers are, as `kmha.course.judging.right_weights` compares them.
 
     Args:
-        layers: Two layers with a kernel, the first with a bias and the second without one.
+        layers: Layers with a kernel, the second without a bias. If there is a third one, with a dtype policy of its
+            own, its dtypes are returned beside those of the first.
         inputs: Array to call the layers with, which makes their weights.
         equation: Equation of the product of inputs and kernel.
         shape: Shape that the kernel should have.
@@ -120,7 +121,7 @@ def new_weights(layers: Sequence[Any], inputs: Any, equation: str, shape: Sequen
     import keras
 
     outputs = [layer(keras.ops.convert_to_tensor(inputs)) for layer in layers]
-    first, second = (np.asarray(layer.kernel) for layer in layers)
+    first, second = (np.asarray(layer.kernel) for layer in layers[:2])
     alone = np.einsum(equation, inputs, second) if first.shape == tuple(shape) else None
     largest = float(np.abs(first).max())
     limit = (6 / (np.prod(first.shape[:-2]) * sum(first.shape[-2:]))) ** 0.5  # as Keras counts
@@ -128,8 +129,13 @@ def new_weights(layers: Sequence[Any], inputs: Any, equation: str, shape: Sequen
         "kernel": first.shape,
         "bias": tuple(layers[0].bias.shape),
         "order": [tuple(weight.shape) for weight in layers[0].weights],
-        "dtypes": [keras.backend.standardize_dtype(weight.dtype) for weight in layers[0].weights],
-        "trainable": [len(layer.trainable_weights) for layer in layers],
+        "dtypes": {
+            layer.dtype_policy.name: [
+                keras.backend.standardize_dtype(each.dtype) for each in (*layer.weights, output) if each is not None
+            ]
+            for layer, output in list(zip(layers, outputs, strict=True))[::2]
+        },
+        "trainable": [len(layer.trainable_weights) for layer in layers[:2]],
         "bias at the start": layers[0].bias,
         "without a bias": layers[1].bias,
         "the sum without a bias": outputs[1] is not None

@@ -164,12 +164,13 @@ def test_new_weights():
     keras.utils.set_random_seed(1)
     inputs, equation = np.random.default_rng(0).normal(size=(2, 3, 5)), "BTI,HIO->BTHO"
     layers = [
-        keras.layers.EinsumDense(equation, (None, 7, 4), bias_axes=axes, dtype="float64", name="named")
-        for axes in ("HO", None)
+        keras.layers.EinsumDense(equation, (None, 7, 4), bias_axes=axes, dtype=dtype, name="named")
+        for axes, dtype in (("HO", "float64"), (None, "float64"), ("HO", "mixed_float16"))
     ]
     found = worker_api.new_weights(layers, inputs, equation, (7, 5, 4))
     assert found["order"] == [found["kernel"], found["bias"]] == [(7, 5, 4), (7, 4)]
-    assert (found["dtypes"], found["trainable"], found["name"]) == (["float64"] * 2, [2, 1], "named")
+    assert (found["trainable"], found["name"]) == ([2, 1], "named")
+    assert found["dtypes"] == {"float64": ["float64"] * 3, "mixed_float16": ["float32", "float32", "float16"]}
     assert not np.any(found["bias at the start"])
     assert found["without a bias"] is None
     said = {name: bool(each) for name, each in found.items() if name.startswith(("kernel ", "every", "the sum"))}

@@ -35,12 +35,15 @@ def called(answer, inputs):
 
 
 def weights(answer, inputs):
-    """Return the weights of new layers, with a bias and without, and whether the second computes the product alone."""
+    """Return the weights of new layers: in float64 with a bias and without, and in mixed precision."""
+    import functools
+
     import keras
 
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["kernel"].shape
-    layers = [answer.HeadProjection(heads, size, use_bias=use_bias, name="named") for use_bias in (True, False)]
+    makes = functools.partial(answer.HeadProjection, heads, size, name="named")
+    layers = [makes(), makes(use_bias=False), makes(dtype="mixed_float16")]
     return worker_api.new_weights(layers, inputs["inputs"], "BTI,HIO->BTHO", inputs["kernel"].shape)
 
 
@@ -86,7 +89,7 @@ EXERCISE = Exercise(
         *standard(draw, signature=1, shape=1, values=4, ask=called, times=2),
         Check(
             "invariants",
-            "its weights: shapes, order, how they start, trainable, with a bias and without",
+            "its weights: shapes, order, dtypes, how they start, trainable, with a bias and without",
             2,
             draw,
             weights,
@@ -195,6 +198,25 @@ EXERCISE = Exercise(
             {
                 KERNEL: KERNEL.replace("shape=", 'dtype="float32", shape='),
                 BIAS: BIAS.replace("shape=", 'dtype="float32", shape='),
+            },
+        ),
+        Wrong(
+            "weights-compute-dtype",
+            "You gave the weights the dtype that the layer computes in. In mixed precision they are float32, because small "
+            "steps of the training would be lost in float16. Leave `dtype` out.",
+            {
+                KERNEL: KERNEL.replace("shape=", "dtype=self.compute_dtype, shape="),
+                BIAS: BIAS.replace("shape=", "dtype=self.compute_dtype, shape="),
+            },
+        ),
+        Wrong(
+            "float64-everywhere",
+            "You compute in float64 whatever the layer's dtype. Inputs and weights come to `call` in the layer's own dtype.",
+            {
+                OUTPUTS: OUTPUTS.replace(
+                    "inputs, self.kernel", 'ops.cast(inputs, "float64"), ops.cast(self.kernel, "float64")'
+                ),
+                LAST: 'return outputs if self.bias is None else outputs + ops.cast(self.bias, "float64")',
             },
         ),
     ),

@@ -85,9 +85,9 @@ def draw_causal(rng):
 def draw_training(rng):
     """Return values that are the rows of an identity, twice side by side, and a merge that lays the heads side by side.
 
-    So the output consists of the scores that are left, each of them twice.
+    So the output consists of the scores that are left, each of them twice. The mask hides the last key.
     """
-    batch, rows, heads, keys = 5, 6, 3, 4
+    batch, rows, heads, keys = 5, 6, 3, 5
     size = 2 * keys
     found = weights(rng, heads, size, heads * size, keys)
     found["value_dense.kernel"] = np.repeat(np.tile(np.eye(keys), 2)[None], heads, axis=0)
@@ -97,7 +97,7 @@ def draw_training(rng):
     return {
         "query": 0.3 * rng.normal(size=(batch, rows, heads * size)),
         "value": np.repeat(np.eye(keys)[None], batch, axis=0),
-        "attention_mask": None,
+        "attention_mask": np.broadcast_to(np.arange(keys) < keys - 1, (batch, rows, keys)).copy(),
         "weights": found,
         "made": {"dropout": float(rng.uniform(0.2, 0.5))},
         "options": {"return_attention_scores": True, "training": True},
@@ -105,8 +105,12 @@ def draw_training(rng):
 
 
 def called(answer, inputs):
-    """Return the layer's result with the given weights, in training also that of a second call, and how many it trains."""
+    """Return the layer's result with the given weights, and how many it trains.
+
+    In training, return also the result of a second call. Both are traced, because `fit` traces too.
+    """
     import keras
+    import tensorflow as tf
 
     keras.config.set_dtype_policy("float64")
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
@@ -114,8 +118,10 @@ def called(answer, inputs):
     arguments = {name: inputs[name] for name in ("query", "value", "key", "attention_mask") if name in inputs}
     layer.build(*(arguments[name].shape for name in ("query", "value", "key") if name in arguments))
     worker_api.set_weights(layer, inputs["weights"])
-    calls = 2 if inputs["options"].get("training") else 1
-    result, *more = (layer(**worker_api.tensors(arguments, "float64"), **inputs["options"]) for _ in range(calls))
+    training = inputs["options"].get("training")
+    call = tf.function(layer) if training else layer
+    given = worker_api.tensors(arguments, "float64")
+    result, *more = (call(**given, **inputs["options"]) for _ in range(2 if training else 1))
     return {"result": result, "more": more, "how many weights are trained": len(layer.trainable_weights)}
 
 
@@ -171,32 +177,44 @@ def unknown(answer, inputs):
 
 
 def dtypes(answer, inputs):
-    """Return the dtypes in which the parts of a layer with its own dtype compute and keep their weights."""
-    layer = answer.HeadsAttention(2, 3, dtype="mixed_float16")
+    """Return the dtypes of a layer in mixed precision: those of its parts, of their weights, and of a call in training."""
+    import keras
+
+    layer = answer.HeadsAttention(2, 3, dropout=0.3, dtype="mixed_float16")
     layer.build(inputs["query"].shape, inputs["value"].shape)
-    parts = {name: getattr(layer, f"{name}_dense") for name in ("query", "key", "value", "output")}
-    return {name: [part.compute_dtype, part.variable_dtype] for name, part in parts.items()}
+    found = {}
+    for name in ("query", "key", "value", "output"):
+        part = getattr(layer, f"{name}_dense")
+        kept = [keras.backend.standardize_dtype(weight.dtype) for weight in part.weights]
+        found[name] = [part.compute_dtype, *dict.fromkeys([part.variable_dtype, *kept])]
+    arguments = worker_api.tensors({name: inputs[name] for name in ("query", "value", "attention_mask")})
+    results = layer(**arguments, return_attention_scores=True, training=True)
+    return {"parts": found, "results": [keras.backend.standardize_dtype(each.dtype) for each in results]}
 
 
 def right_dtypes(inputs, result, expected):
-    """Check that all parts have the layer's dtype."""
-    for name, (computes, keeps) in result.items():
-        if [computes, keeps] != list(expected[name]):
-            says = f"`{name}_dense` computes in {computes} and has weights of {keeps}"
-            return f'in a layer that is made with dtype="mixed_float16", {says}.'
+    """Check that all parts have the layer's dtype, and that results have it too."""
+    mixed = 'in a layer that is made with dtype="mixed_float16",'
+    for name, (computes, *keeps) in result["parts"].items():
+        if [computes, *keeps] != list(expected["parts"][name]):
+            return f"{mixed} `{name}_dense` computes in {computes} and has weights of {' and '.join(keeps)}."
+    if list(result["results"]) != list(expected["results"]):
+        return f"{mixed} output and scores are {' and '.join(result['results'])}, expected float16."
     return None
 
 
 def dropped(inputs, result, expected):
     """Check that whole scores are dropped, in each call others, and that the rest grow by 1 / (1 - rate).
 
-    The returned scores must not change.
+    The returned scores must not change. The last key is hidden: it has no score to drop.
     """
     kept = 1 / (1 - inputs["made"]["dropout"])
     (output, returned), (_, scores) = (map(np.asarray, each["result"]) for each in (result, expected))
     batch, heads, rows, keys = scores.shape
     twice = np.moveaxis(output.reshape(batch, rows, heads, 2, keys), 3, -1)  # (B, T, H, S, 2)
-    factors = twice / np.swapaxes(scores, 1, 2)[..., None]
+    if np.any(twice[..., -1, :]):
+        return "in training, a query attends to what the mask hides."
+    factors = twice[..., :-1, :] / np.swapaxes(scores, 1, 2)[..., :-1, None]
     lost = np.isclose(factors[..., 0], 0.0, atol=1e-6)
     share, rate = np.mean(lost), inputs["made"]["dropout"]
     if not lost.any():
@@ -229,6 +247,8 @@ EXERCISE = Exercise(
         "GroupQueryAttention",
         "Attention",
         "AdditiveAttention",
+        "EinsumDense",
+        "Dense",
         "dot_product_attention",
     ),
     seconds=20.0,
@@ -374,6 +394,33 @@ EXERCISE = Exercise(
             "parts-compute-dtype",
             "You pass on only the dtype that the layer computes in. In mixed precision, the weights are kept in another.",
             {DTYPE: ', "dtype": self.compute_dtype}'},
+        ),
+        Wrong(
+            "dropout-by-hand-in-float64",
+            "You multiply the scores by numbers of float64. In a layer of another dtype, cast these to the scores' own.",
+            {
+                MIXED: "kept = scores\n        if training:\n"
+                "            keep = keras.random.uniform(ops.shape(scores)) >= self.dropout\n"
+                '            kept = scores * ops.cast(keep, "float64") / (1 - self.dropout)\n'
+                '        mixed = ops.einsum("BHTS,BSHO->BTHO", kept, value)'
+            },
+        ),
+        Wrong(
+            "dropout-seed-of-numpy",
+            "You draw the seed of dropout outside of Keras. `fit` traces a call only once, and then the same scores "
+            "are dropped in every step.",
+            {
+                "import keras\nfrom": "import random\n\nimport keras\nfrom",
+                "from keras import ops\n": "from keras import ops\n\nSEEDS = random.Random(4)\n",
+                MIXED: "seed = SEEDS.randrange(1 << 30)\n"
+                "        kept = keras.random.dropout(scores, self.dropout, seed=seed) if training else scores\n"
+                '        mixed = ops.einsum("BHTS,BSHO->BTHO", kept, value)',
+            },
+        ),
+        Wrong(
+            "mask-not-in-training",
+            "In training you do not use the mask, so the layer learns to attend to padding.",
+            {SCORES: "scores = attention_scores(query, key, None if training else mask)"},
         ),
     ),
 )

@@ -73,6 +73,8 @@ def masked(answer, inputs):
         ),
         "with a key and a key mask": layer(query, value, keras.ops.convert_to_tensor(inputs["key"]), key_mask=key_mask),
         "with a key mask alone": layer(query, plain, key_mask=key_mask),
+        "with a value mask alone": layer(query, plain, value_mask=key_mask),
+        "without any mask": layer(query, plain),
         "with a key mask and a mask of three axes": layer(query, value, attention_mask=mask[:, 0], key_mask=key_mask),
         "with a key mask and a mask of four axes": layer(query, value, attention_mask=mask, key_mask=key_mask),
         "causal": layer(query, value, use_causal_mask=True),
@@ -82,7 +84,7 @@ def masked(answer, inputs):
 
 
 def saved(answer, inputs):
-    """Return the results of a model that begins with ids, before it is saved and after it is loaded."""
+    """Return the results of a model that begins with ids and a mask, before it is saved and after it is loaded."""
     import warnings
 
     import keras
@@ -93,34 +95,42 @@ def saved(answer, inputs):
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
     layer = answer.SavedAttention(heads, size, dropout=inputs["made"]["dropout"], name="attention")
     tables = [inputs["target table"], inputs["source table"]]
-    ids = [keras.Input((None,), dtype="int32") for _ in tables]
+    ids = [keras.Input((None,), dtype="int32") for _ in range(3)]
+    mask = keras.Input((None, None), dtype="bool")
     embeddings = [keras.layers.Embedding(*table.shape, mask_zero=True) for table in tables]
-    model = keras.Model(ids, layer(*(embedding(each) for embedding, each in zip(embeddings, ids, strict=True))))
+    query, value, key = (embedding(each) for embedding, each in zip([*embeddings, embeddings[1]], ids, strict=True))
+    model = keras.Model([*ids, mask], layer(query, value, key, attention_mask=mask))
     for embedding, table in zip(embeddings, tables, strict=True):
         embedding.set_weights([table])
     worker_api.set_weights(layer, inputs["weights"])
-    arrays = [inputs["target"], inputs["source"]]
+    # The keys are the sentences in reverse order, with padding of their own.
+    arrays = [inputs["target"], inputs["source"], inputs["source"][::-1], inputs["attention_mask"][:, 0]]
     model.save("model.keras")
     loaded = keras.models.load_model("model.keras", custom_objects={"SavedAttention": answer.SavedAttention})
     return [model(arrays), loaded(arrays), len(loaded.weights)]
 
 
 def config(answer, inputs):
-    """Return the layers' own part of the config, and what layers made from the config have.
+    """Return the layers' own part of the config, and what layers made from the config have and return.
 
     One layer has drawn arguments, mixed precision and frozen weights, the other is plain.
     """
+    import keras
+
     heads, _, size = inputs["weights"]["query_dense.kernel"].shape
+    query, value = (keras.ops.convert_to_tensor(inputs[f"{name} table"][None]) for name in ("target", "source"))
     names = ("num_heads", "key_dim", "dropout", "use_bias", "name")
     found = []
     frozen = {**inputs["made"], "name": "mine", "dtype": "mixed_float16", "trainable": False}
     for options in (frozen, {"name": "plain", "dtype": "float64"}):
         made = answer.SavedAttention(heads, size, **options).get_config()
         again = answer.SavedAttention.from_config(made)
+        attributes = [*(getattr(again, name) for name in names), again.trainable, again.dtype_policy.name]
         found.append(
             {
                 "config": {name: made[name] for name in names if name in made},
-                "made of it": [*(getattr(again, name) for name in names), again.trainable, again.dtype_policy.name],
+                "made of it": attributes,
+                "dtype of its result": keras.backend.standardize_dtype(again(query, value).dtype),
             }
         )
     return found
@@ -221,7 +231,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "padding-through-numpy",
-            "You turn the padding masks into NumPy arrays. While a model is made, they hold no numbers yet.",
+            "You turn masks into NumPy arrays. While a model is made, they hold no numbers yet.",
             {
                 EXPANDED: "import numpy as np\n\n                padding = ops.expand_dims(np.asarray(padding, bool), axes)"
             },
@@ -247,6 +257,18 @@ EXERCISE = Exercise(
             "Your config holds only the dtype that the layer computes in. A layer in mixed precision is then loaded without "
             "its float32 weights.",
             {BASE: BASE + '\n        config["dtype"] = self.compute_dtype'},
+        ),
+        Wrong(
+            "mask-always-needed",
+            "Without any mask your layer breaks. A call with query and value alone is the simplest of all.",
+            {
+                "attention_mask=mask,": "attention_mask=ops.logical_and(mask, True),",
+            },
+        ),
+        Wrong(
+            "value-mask-not-read",
+            "You read the mask that is attached to the value. A caller may also pass `value_mask` itself.",
+            {PADDINGS: 'for padding in (getattr(value, "_keras_mask", None), key_mask):'},
         ),
     ),
 )

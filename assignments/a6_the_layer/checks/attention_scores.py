@@ -49,12 +49,17 @@ def draw_empty(rng):
 
 
 def draw_half(rng):
-    """Return float16 inputs whose products overflow unless divided by √O first, with a row in which everything is hidden."""
+    """Return float16 inputs whose products overflow in either direction, with a row in which everything is hidden.
+
+    Multiples of 8 make sums that float32 holds exactly: logits are equal, or so far apart that no rounding matters.
+    """
     found = draw_empty(rng)
+    batch, rows = found["query"].shape[:2]
     direction = rng.choice([-1.0, 1.0], found["query"].shape[-1:])
-    query = (240 * direction * rng.uniform(0.9, 1.1, found["query"].shape)).astype(np.float16)
-    key = (240 * direction * rng.uniform(0.9, 1.1, found["key"].shape)).astype(np.float16)
-    return {"query": query, "key": key, "mask": found["mask"]}
+    signs = (-1.0) ** np.add.outer(np.arange(batch), np.arange(rows))[..., None, None]
+    query = 8 * signs * direction * rng.integers(27, 34, found["query"].shape)
+    key = 8 * direction * rng.integers(27, 34, found["key"].shape)
+    return {"query": query.astype(np.float16), "key": key.astype(np.float16), "mask": found["mask"]}
 
 
 def draw_sharp(rng):
@@ -69,8 +74,23 @@ def called(answer, inputs):
     return answer.attention_scores(**worker_api.tensors(inputs, "float64"))
 
 
+def shapes(answer, inputs):
+    """Return the scores for a mask of each head, and for masks with sizes of 1."""
+    mask = inputs["mask"]
+    masks = {
+        "(B, H, T, S)": mask,
+        "(B, 1, T, S)": mask[:, :1],
+        "(B, 1, 1, S)": mask[:, :1, :1],
+        "(1, T, S)": mask[:1, 0],
+    }
+    return {
+        shape: answer.attention_scores(**worker_api.tensors({**inputs, "mask": each}, "float64"))
+        for shape, each in masks.items()
+    }
+
+
 def half(answer, inputs):
-    """Return the scores in float16, and their dtype, also without a mask."""
+    """Return the scores in float16, and their dtypes, with a mask and without."""
     import keras
 
     made = [
@@ -78,7 +98,7 @@ def half(answer, inputs):
         for mask in (inputs["mask"], None)
     ]
     dtypes = [keras.backend.standardize_dtype(scores.dtype) for scores in made]
-    return {"scores": np.asarray(made[0], "float32"), "dtypes": dtypes}
+    return {"scores": [np.asarray(scores, "float32") for scores in made], "dtypes": dtypes}
 
 
 def rounded(answer, inputs):
@@ -95,10 +115,15 @@ def rounded(answer, inputs):
 
 
 def gradients(answer, inputs):
-    """Return the gradients of a traced call with respect to query and key."""
+    """Return the gradients with respect to query and key of a call that is traced for any batch and any length."""
     import tensorflow as tf
 
-    found = worker_api.gradients(tf.function(answer.attention_scores), inputs, ["query", "key"])
+    signature = [tf.TensorSpec((None, None, *inputs[name].shape[2:]), "float64") for name in ("query", "key")]
+    traced = tf.function(
+        lambda query, key, mask: answer.attention_scores(query, key, mask),
+        input_signature=[*signature, tf.TensorSpec((None, None, None), "bool")],
+    )
+    found = worker_api.gradients(traced, inputs, ["query", "key"])
     return [found["query"], found["key"]]
 
 
@@ -107,11 +132,12 @@ def right_half(inputs, result, expected):
     for dtype, when in zip(result["dtypes"], ("with", "without"), strict=True):
         if dtype != "float16":
             return f"{when} a mask, the scores are {dtype}, expected float16, the query's dtype."
-    scores = np.asarray(result["scores"])
-    if not np.isfinite(scores).all():
-        return f"{(~np.isfinite(scores)).sum()} of {scores.size} scores are NaN or infinite."
-    if not np.allclose(scores, expected["scores"], atol=2e-3):
-        return "the scores are not those of a softmax in float32."
+    for scores, wanted, when in zip(result["scores"], expected["scores"], ("with", "without"), strict=True):
+        if not np.isfinite(scores).all():
+            return f"{when} a mask, {(~np.isfinite(scores)).sum()} of {np.size(scores)} scores are NaN or infinite."
+        # Right answers round such logits differently. `rounded` finds a softmax in half precision.
+        if np.shape(scores) != np.shape(wanted) or not np.allclose(scores, wanted, atol=2e-2):
+            return f"{when} a mask, the scores are not those of a softmax in float32."
     return None
 
 
@@ -144,11 +170,11 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw, signature=1, shape=1, values=4, ask=called, times=2),
         Check("edge", "without a mask", 1, draw_plain, called, times=1),
-        Check("edge", "with a mask of four axes, one for each head", 1, draw_heads, called, times=1),
+        Check("edge", "with a mask for each head, and with sizes of 1 in masks", 1, draw_heads, shapes, times=1),
         Check("edge", "a row with nothing to attend to is zeros", 2, draw_empty, called, times=1),
         Check(
             "gradient",
-            "traced, with its gradient, in rows with nothing to attend to as well",
+            "traced for sentences of any length, with its gradient, in rows with nothing to attend to as well",
             2,
             draw_empty,
             gradients,
@@ -257,6 +283,41 @@ EXERCISE = Exercise(
             {
                 'mask = ops.cast(mask, "bool")': "import numpy as np\n\n"
                 "    mask = ops.convert_to_tensor(np.asarray(mask, bool))"
+            },
+        ),
+        Wrong(
+            "fill-too-small",
+            "Your number for hidden logits is not negative enough. Visible logits can be below it, and then the hidden "
+            "key takes their share.",
+            {SOFTMAX: SOFTMAX.replace("-1e30", "-65504.0")},
+        ),
+        Wrong(
+            "hidden-share-left",
+            "Your hidden keys get a small share, because you set only whole rows to 0. A hidden key gets exactly 0.",
+            {
+                SOFTMAX: SOFTMAX.replace("-1e30", "-30.0"),
+                ZEROS: "scores = ops.where(ops.any(mask, axis=-1, keepdims=True), scores, 0.0)",
+            },
+        ),
+        Wrong(
+            "half-overflow-without-mask",
+            "Without a mask, you do not widen before the product, so it overflows in float16.",
+            {
+                PLAIN: 'logits = ops.cast(ops.einsum("BTHO,BSHO->BHTS", query, key), wide) / query.shape[-1] ** 0.5\n'
+                "        " + PLAIN
+            },
+        ),
+        Wrong(
+            "mask-for-each-item",
+            "You take a mask for each item of the batch. A mask whose first size is 1 is one for all items.",
+            {AXIS: AXIS + "\n    mask = ops.stack([mask[item] for item in range(ops.shape(query)[0])])"},
+        ),
+        Wrong(
+            "sizes-from-shape",
+            "You read sizes of batch and sentences from `shape`, which holds `None` while a model is traced.",
+            {
+                ZEROS: "batch, rows, heads, _ = query.shape\n"
+                "    mask = ops.broadcast_to(mask, (batch, heads, rows, key.shape[1]))\n    " + ZEROS
             },
         ),
     ),

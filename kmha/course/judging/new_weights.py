@@ -22,8 +22,10 @@ def right_weights(inputs: Any, result: Mapping[str, Any], expected: Mapping[str,
         return "without a bias, the result is not the product of inputs and kernel."
     if [tuple(shape) for shape in result["order"]] != [tuple(shape) for shape in expected["order"]]:
         return "its weights are not the kernel and then the bias."
-    if list(result["dtypes"]) != list(expected["dtypes"]):
-        return f"in a layer of float64 its weights are {' and '.join(result['dtypes'])}."
+    for policy, wanted in expected["dtypes"].items():
+        *weights, output = result["dtypes"][policy]
+        if [*weights, output] != list(wanted):
+            return f"in a layer of {policy} its weights are {' and '.join(weights)}, and its result is {output}."
     if not result["kernel varies at the start"]:
         return "all elements of `kernel` start from nearly the same number."
     if not result["kernel has both signs at the start"]:
