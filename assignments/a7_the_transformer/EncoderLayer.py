@@ -11,7 +11,8 @@
 #
 # **The shapes.** x is (B, S, D), and so are the output of each sublayer and both sums. The mask is boolean, (B, 1, S)
 # or (B, S, S), and True means *attend*. `mha(x, x, x, mask)` does *not* use your mask as the attention mask, because
-# the fourth argument of Keras' layer is a different mask. Pass yours by name.
+# the fourth argument of Keras' layer is a different mask. Pass yours by name. As in every layer, compute with Keras
+# alone: NumPy would cut the gradient, and fail where the layer is traced.
 #
 # **Worked example.** D = 2, x = [1, 3], and the attention gives [2, -2]. The sum [3, 1] has the mean 2 and the
 # deviation 1, so its normalization is [1, -1] (before gain and bias). The second sum starts from this, not from [1,

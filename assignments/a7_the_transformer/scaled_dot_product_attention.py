@@ -33,7 +33,8 @@ def scaled_dot_product_attention(q, k, v, mask=None):
         q: Queries (B, T, O).
         k: Keys (B, S, O).
         v: Values (B, S, V).
-        mask: Boolean, broadcasts to (B, T, S), True where a query may attend; `None` hides nothing.
+        mask: Boolean (B, T, S), with sizes of 1 where it is the same for all, or (T, S); True where a query may attend.
+            `None` hides nothing.
 
     Returns:
         The output (B, T, V) and the weights (B, T, S). The weights of a query with nothing to attend to are 0.

@@ -25,6 +25,8 @@ def draw(rng, layers=3):
     lengths = rng.integers(1, columns, batch)
     targets = rng.integers(1, rows + 1, (batch, 1, 1))
     targets[0] = 1
+    ids = rng.integers(1, vocabulary, (batch, rows))
+    ids[-1, 0] = 0  # the decoder's masks alone say what is padding
     mha = 3 * [(width, heads, 2), (heads, 2)]
     weights = {"embedding": [0.5 * rng.normal(size=(vocabulary, width))]}
     for layer in range(layers):
@@ -37,7 +39,7 @@ def draw(rng, layers=3):
             *[rng.uniform(0.5, 2.0, width) for _ in range(6)],
         ]
     return {
-        "x": rng.integers(1, vocabulary, (batch, rows)),
+        "x": ids,
         "enc_output": rng.normal(size=(batch, columns, width)),
         "look_ahead_mask": np.tril(np.arange(rows) < targets.repeat(rows, axis=1)),
         "padding_mask": (np.arange(columns) < lengths[:, None])[:, None],
@@ -48,13 +50,19 @@ def draw(rng, layers=3):
 
 
 def draw_training(rng):
-    """Return inputs for training."""
-    return {**draw(rng, layers=int(rng.integers(1, 3))), "training": True}
+    """Return inputs for training without a look-ahead mask. The padding mask hides other positions from each query."""
+    found = draw(rng, layers=int(rng.integers(1, 3)))
+    (batch, rows), columns = found["x"].shape, found["enc_output"].shape[1]
+    mask = rng.random((batch, rows, columns)) < 0.6
+    mask[..., 0] = mask[-1, 0, -1] = True
+    mask[-1, 1:2, -1] = False
+    return {**found, "look_ahead_mask": None, "padding_mask": mask, "training": True}
 
 
 def called(answer, inputs):
-    """Return the result with the given weights."""
+    """Return the results with the given weights: of one token without masks, and then of all, traced, as in `fit`."""
     import keras
+    import tensorflow as tf
 
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy("float32")
@@ -75,8 +83,11 @@ def called(answer, inputs):
             left = left[count:]
     worker_api.seed_dropouts(decoder)
     masks = {name: inputs[name] for name in ("look_ahead_mask", "padding_mask")}
-    arrays = [keras.ops.convert_to_tensor(inputs[name]) for name in ("x", "enc_output")]
-    return decoder(*arrays, training=inputs["training"], **masks)
+    x, enc_output = (keras.ops.convert_to_tensor(inputs[name]) for name in ("x", "enc_output"))
+    return {
+        "for the first token, without masks": decoder(x[:, :1], enc_output, training=inputs["training"]),
+        "for all tokens": tf.function(decoder)(x, enc_output, training=inputs["training"], **masks),
+    }
 
 
 EXERCISE = Exercise(
@@ -90,7 +101,7 @@ EXERCISE = Exercise(
         *standard(draw, signature=1, shape=2, values=5, ask=called, times=1, tolerance=NEAR, ones=False),
         Check(
             "values",
-            "in training: dropout after the positions, and in the layers",
+            "in training: dropout after the positions, and in the layers; no look-ahead mask",
             2,
             draw_training,
             called,
@@ -165,6 +176,33 @@ EXERCISE = Exercise(
                 MASKS: MASKS.replace(
                     ": look_ahead_mask,", ': ops.cast(ops.tril(ops.ones((1, length, length))), "bool"),'
                 )
+            },
+        ),
+        Wrong(
+            "positions-cut-for-good",
+            "You keep the shortened table of positions in the layer, so a longer sentence finds too few of them later.",
+            {POSITIONS: "self.pos_encoding = self.pos_encoding[:, :length]\n        " + POSITIONS},
+        ),
+        Wrong(
+            "padding-of-first-query",
+            "You use the first row of the padding mask for all queries. A mask (B, T, S) can hide other positions from each.",
+            {MASKS: MASKS.replace("padding_mask}", "None if padding_mask is None else padding_mask[:, :1]}")},
+        ),
+        Wrong(
+            "causal-unasked",
+            "Without a look-ahead mask, you make one yourself. `None` hides nothing.",
+            {
+                MASKS: "if look_ahead_mask is None:\n"
+                '            look_ahead_mask = ops.cast(ops.tril(ops.ones((1, length, length))), "bool")\n        '
+                + MASKS
+            },
+        ),
+        Wrong(
+            "mask-from-ids",
+            "You also hide the target's zeros, from the ids. The masks that you get say what is hidden, and nothing else does.",
+            {
+                "length = x.shape[1]": "length = x.shape[1]\n        if look_ahead_mask is not None:\n"
+                "            look_ahead_mask = ops.logical_and(look_ahead_mask, ops.expand_dims(ops.not_equal(x, 0), 1))"
             },
         ),
     ),

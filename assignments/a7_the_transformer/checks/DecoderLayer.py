@@ -57,24 +57,27 @@ def draw(rng):
 def draw_square(rng):
     """Return target and source of one length, so that each mask would fit in the other's place.
 
-    The look-ahead mask is (1, T, T), and the padding mask (B, T, S) hides other positions from each query.
+    The look-ahead mask is (1, T, T), and there is no padding mask.
     """
     batch, positions, heads, size, between = sizes(rng, 5, least=3, most=8)
     found = drawn(rng, batch, positions, positions, heads, size, between)
-    mask = found["padding_mask"] & (rng.random((batch, positions, positions)) < 0.7)
-    mask[..., 0] = mask[-1, 0, -1] = True
-    mask[-1, 1:2, -1] = False
-    return {**found, "look_ahead_mask": np.tril(np.ones((1, positions, positions), bool)), "padding_mask": mask}
+    return {**found, "look_ahead_mask": np.tril(np.ones((1, positions, positions), bool)), "padding_mask": None}
 
 
 def draw_training(rng):
-    """Return inputs for training, without masks."""
-    return {**draw_square(rng), "look_ahead_mask": None, "padding_mask": None, "training": True}
+    """Return inputs for training without a look-ahead mask. The padding mask hides other positions from each query."""
+    found = draw_square(rng)
+    batch, positions = found["x"].shape[:2]
+    mask = rng.random((batch, positions, positions)) < 0.6
+    mask[..., 0] = mask[-1, 0, -1] = True
+    mask[-1, 1:2, -1] = False
+    return {**found, "look_ahead_mask": None, "padding_mask": mask, "training": True}
 
 
 def called(answer, inputs):
-    """Return the layer's result with the given weights."""
+    """Return the layer's result with the given weights, from a traced call, as `fit` makes it."""
     import keras
+    import tensorflow as tf
 
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy("float64")
@@ -83,7 +86,7 @@ def called(answer, inputs):
     worker_api.set_weights(layer, inputs["weights"])
     masks = {name: inputs[name] for name in ("look_ahead_mask", "padding_mask")}
     arrays = [keras.ops.convert_to_tensor(inputs[name]) for name in ("x", "enc_output")]
-    return layer(*arrays, training=inputs["training"], **masks)
+    return tf.function(layer)(*arrays, training=inputs["training"], **masks)
 
 
 EXERCISE = Exercise(
@@ -96,10 +99,10 @@ EXERCISE = Exercise(
     needs=("fully_connected",),
     checks=(
         *standard(draw, signature=1, shape=1, values=5, ask=called, times=1),
-        Check("values", "target and source of one length", 5, draw_square, called, times=1),
+        Check("values", "target and source of one length; no padding mask", 5, draw_square, called, times=1),
         Check(
             "values",
-            "in training: dropout in both attentions and on the fully connected part",
+            "in training: dropout in both attentions and on the fully connected part; no look-ahead mask",
             3,
             draw_training,
             called,
@@ -194,6 +197,14 @@ EXERCISE = Exercise(
                 SECOND: SECOND.replace(
                     "attention_mask=padding_mask", "value_mask=None if padding_mask is None else padding_mask[:, 0]"
                 )
+            },
+        ),
+        Wrong(
+            "look-ahead-needs-padding",
+            "With a look-ahead mask, you need a padding mask too. Each of them may be `None`.",
+            {
+                FIRST: "if look_ahead_mask is not None:\n"
+                '            padding_mask = keras.ops.cast(padding_mask, "bool")\n        ' + FIRST
             },
         ),
     ),

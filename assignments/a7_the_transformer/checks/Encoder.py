@@ -39,13 +39,19 @@ def draw(rng, layers=3):
 
 
 def draw_training(rng):
-    """Return inputs for training, without a mask."""
-    return {**draw(rng, layers=int(rng.integers(1, 3))), "mask": None, "training": True}
+    """Return inputs for training, with a mask (B, S, S) that hides other positions from each query."""
+    found = draw(rng, layers=int(rng.integers(1, 3)))
+    batch, positions = found["x"].shape
+    mask = rng.random((batch, positions, positions)) < 0.6
+    mask[..., 0] = mask[-1, 0, -1] = True
+    mask[-1, 1:2, -1] = False
+    return {**found, "mask": mask, "training": True}
 
 
 def called(answer, inputs):
-    """Return the result with the given weights."""
+    """Return the results with the given weights: of one token without masks, and then of all, traced, as in `fit`."""
     import keras
+    import tensorflow as tf
 
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy("float32")
@@ -58,7 +64,11 @@ def called(answer, inputs):
             getattr(layer, part).set_weights(its)
         layer.layernorm2.set_weights(arrays[14:])
     worker_api.seed_dropouts(encoder)
-    return encoder(keras.ops.convert_to_tensor(inputs["x"]), training=inputs["training"], mask=inputs["mask"])
+    x, training = keras.ops.convert_to_tensor(inputs["x"]), inputs["training"]
+    return {
+        "for the first token, without a mask": encoder(x[:, :1], training=training),
+        "for all tokens": tf.function(encoder)(x, training=training, mask=inputs["mask"]),
+    }
 
 
 EXERCISE = Exercise(
@@ -146,6 +156,16 @@ EXERCISE = Exercise(
                 LENGTH: LENGTH
                 + "\n        if mask is not None:\n            mask = ops.expand_dims(ops.not_equal(x, 0), 1)"
             },
+        ),
+        Wrong(
+            "positions-cut-for-good",
+            "You keep the shortened table of positions in the layer, so a longer sentence finds too few of them later.",
+            {POSITIONS: "self.pos_encoding = self.pos_encoding[:, :length]\n        " + POSITIONS},
+        ),
+        Wrong(
+            "mask-of-first-query",
+            "You use the first row of the mask for all queries. A mask (B, S, S) can hide other positions from each.",
+            {LOOP: LOOP.replace("mask=mask", "mask=None if mask is None else mask[:, :1]")},
         ),
     ),
 )

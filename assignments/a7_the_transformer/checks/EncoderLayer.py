@@ -60,15 +60,17 @@ def draw_training(rng):
 
 
 def called(answer, inputs):
-    """Return the layer's result with the given weights."""
+    """Return the layer's result with the given weights, from a traced call, as `fit` makes it."""
     import keras
+    import tensorflow as tf
 
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy("float64")
     layer = answer.EncoderLayer(*inputs["made"])
     layer.build(inputs["x"].shape)
     worker_api.set_weights(layer, inputs["weights"])
-    return layer(keras.ops.convert_to_tensor(inputs["x"]), training=inputs["training"], mask=inputs["mask"])
+    x = keras.ops.convert_to_tensor(inputs["x"])
+    return tf.function(layer)(x, training=inputs["training"], mask=inputs["mask"])
 
 
 EXERCISE = Exercise(

@@ -32,13 +32,20 @@ def draw(rng):
 
 
 def draw_square(rng):
-    """Return inputs for training, with source and target of one length and one vocabulary, so that each fits in the other's place."""
+    """Return inputs for training, with source and target of one length and one vocabulary, so that each fits in the other's place.
+
+    Only the encoder's mask is given, although there are zeros among the ids.
+    """
     batch, positions, heads, between, vocabulary = sizes(rng, 5, least=3, most=8)
+    source, target = rng.integers(1, vocabulary, (2, batch, positions))
+    source[0, -1] = target[0, 0] = 0
+    hidden = rng.random((batch, 1, positions)) < 0.6
+    hidden[..., 0], hidden[0, 0, 1:2] = True, False
     return {
-        "input_sentence": rng.integers(1, vocabulary, (batch, positions)),
-        "output_sentence": rng.integers(1, vocabulary, (batch, positions)),
-        "enc_padding_mask": None,
-        "look_ahead_mask": np.tril(np.ones((1, positions, positions), bool)),
+        "input_sentence": source,
+        "output_sentence": target,
+        "enc_padding_mask": hidden,
+        "look_ahead_mask": None,
         "dec_padding_mask": None,
         "made": [1, 2 * heads, heads, between, vocabulary, vocabulary, positions + 1, positions + 1, 0.3],
         "training": True,
@@ -47,8 +54,9 @@ def draw_square(rng):
 
 
 def called(answer, inputs):
-    """Return the result with weights that are drawn by shape, in the order of the parts."""
+    """Return the result of a traced call, as in `fit`, with weights that are drawn by shape, in the order of the parts."""
     import keras
+    import tensorflow as tf
 
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy("float32")
@@ -63,7 +71,7 @@ def called(answer, inputs):
         worker_api.seed_dropouts(part)
     masks = {name: inputs[name] for name in ("enc_padding_mask", "look_ahead_mask", "dec_padding_mask")}
     arrays = [keras.ops.convert_to_tensor(inputs[name]) for name in ("input_sentence", "output_sentence")]
-    return model(*arrays, training=inputs["training"], **masks)
+    return tf.function(model)(*arrays, training=inputs["training"], **masks)
 
 
 def probabilities(inputs, result, expected):
@@ -93,7 +101,13 @@ EXERCISE = Exercise(
         *standard(draw, signature=1, shape=1, values=5, ask=called, times=1, tolerance=NEAR, ones=False),
         Check("invariants", "probabilities sum to 1 over the vocabulary", 1, draw, called, probabilities, times=1),
         Check(
-            "values", "in training; source and target of one length", 2, draw_square, called, times=1, tolerance=NEAR
+            "values",
+            "in training; source and target of one length; no masks for the decoder",
+            2,
+            draw_square,
+            called,
+            times=1,
+            tolerance=NEAR,
         ),
     ),
     wrong=(
@@ -152,6 +166,28 @@ EXERCISE = Exercise(
             {
                 MASKS: "length = output_sentence.shape[1]\n        "
                 + MASKS.replace(": look_ahead_mask,", ': ops.cast(ops.tril(ops.ones((1, length, length))), "bool"),')
+            },
+        ),
+        Wrong(
+            "padding-mask-for-both",
+            "Without a mask for the decoder, you take the encoder's. `None` hides nothing: the caller decides on each mask.",
+            {MASKS: "if dec_padding_mask is None:\n            dec_padding_mask = enc_padding_mask\n        " + MASKS},
+        ),
+        Wrong(
+            "mask-from-ids",
+            "Without padding masks, you make them from the ids. `None` hides nothing: the caller decides on each mask.",
+            {
+                MASKS: "if dec_padding_mask is None:\n"
+                "            dec_padding_mask = ops.expand_dims(ops.not_equal(input_sentence, 0), 1)\n        " + MASKS
+            },
+        ),
+        Wrong(
+            "causal-unasked",
+            "Without a look-ahead mask, you make one yourself. `None` hides nothing: the caller decides on each mask.",
+            {
+                MASKS: "length = output_sentence.shape[1]\n        if look_ahead_mask is None:\n"
+                '            look_ahead_mask = ops.cast(ops.tril(ops.ones((1, length, length))), "bool")\n        '
+                + MASKS
             },
         ),
     ),

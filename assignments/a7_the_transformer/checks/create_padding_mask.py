@@ -17,11 +17,13 @@ def draw(rng):
 
 
 def draw_anywhere(rng):
-    """Return sentences with padding in front and in between."""
+    """Return sentences with padding in front and in between, one that is all padding, and an id beyond any small vocabulary."""
     batch, positions = sizes(rng, 2, least=4)
     ids = rng.integers(1, 9, (batch, positions))
     ids[rng.random(ids.shape) < 0.4] = 0
     ids[0, 0] = 0
+    ids[0, 1:2] = 30_720
+    ids[1:][-1:] = 0
     return {"ids": ids}
 
 
@@ -32,7 +34,7 @@ EXERCISE = Exercise(
     minutes=8,
     checks=(
         *standard(draw, signature=1, shape=2, values=4, unchanged=1),
-        Check("edge", "padding in front or in the middle is hidden too", 2, draw_anywhere),
+        Check("edge", "padding in front or in the middle is hidden too, and sentences of padding", 2, draw_anywhere),
     ),
     wrong=(
         Wrong(
@@ -76,6 +78,11 @@ EXERCISE = Exercise(
             "first-token-hidden",
             "You hide the token with id 1 too. Only 0 is padding.",
             {COMPARED: "allowed = np.greater(ids, 1)"},
+        ),
+        Wrong(
+            "first-open",
+            "You leave the first position of a sentence of padding visible. A 0 is padding wherever it stands.",
+            {COMPARED: COMPARED + "\n    allowed[~allowed.any(axis=1), 0] = True"},
         ),
     ),
 )

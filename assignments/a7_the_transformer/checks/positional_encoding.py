@@ -25,9 +25,16 @@ def draw_odd(rng):
     return {"positions": positions, "d": 2 * half + 1}
 
 
+def draw_long(rng):
+    """Return hundreds of positions."""
+    return {"positions": int(rng.integers(150, 400)), "d": sizes(rng, 1, least=5, most=13)[0]}
+
+
 def on_circles(inputs, result, expected):
-    """Check that sine and cosine of one angle lie on the unit circle."""
+    """Check that sine and cosine of one angle lie on the unit circle, at all positions."""
     table = np.asarray(result)[0]
+    if len(table) != inputs["positions"]:
+        return f"for {inputs['positions']} positions, the table has {len(table)}."
     pairs = inputs["d"] // 2
     radii = table[:, 0 : 2 * pairs : 2] ** 2 + table[:, 1 : 2 * pairs : 2] ** 2
     if np.allclose(radii, 1.0):
@@ -43,7 +50,13 @@ EXERCISE = Exercise(
     needs=("get_angles",),
     checks=(
         *standard(draw, signature=1, shape=1, values=5),
-        Check("invariants", "features 2i and 2i + 1 are sine and cosine of one angle", 1, draw, judge=on_circles),
+        Check(
+            "invariants",
+            "features 2i and 2i + 1 are sine and cosine of one angle, at hundreds of positions",
+            1,
+            draw_long,
+            judge=on_circles,
+        ),
         Check("edge", "an odd number of features", 2, draw_odd),
     ),
     wrong=(
@@ -99,6 +112,15 @@ EXERCISE = Exercise(
             "no-batch-axis",
             "Your table has no axis for the batch. Return (1, P, d).",
             {LAST: "return encoding"},
+        ),
+        Wrong(
+            "table-of-a-hundred",
+            "Your table ends at position 100. Make it for as many positions as the argument says.",
+            {
+                ANGLES: ANGLES.replace("np.arange(positions)", "np.arange(100)"),
+                ZEROS: ZEROS.replace("positions", "100"),
+                LAST: "return encoding[None, :positions]",
+            },
         ),
     ),
 )

@@ -31,12 +31,12 @@ def draw(rng):
 
 
 def draw_plain(rng):
-    """Return inputs without a mask."""
+    """Return inputs without a mask, with values that are integers."""
     batch, rows, columns, features, values = sizes(rng, 5)
     return {
         "q": rng.normal(size=(batch, rows, features)),
         "k": rng.normal(size=(batch, columns, features)),
-        "v": rng.normal(size=(batch, columns, values)),
+        "v": rng.integers(-9, 10, (batch, columns, values)),
         "mask": None,
     }
 
@@ -92,7 +92,7 @@ EXERCISE = Exercise(
     checks=(
         *standard(draw, signature=1, shape=1, values=5, unchanged=1),
         Check("invariants", "weights sum to 1, and nothing goes to what is hidden", 2, draw, judge=shares),
-        Check("edge", "without a mask", 1, draw_plain),
+        Check("edge", "without a mask, and with integers as values", 1, draw_plain),
         Check("edge", "a query with nothing to attend to gets zeros, not NaN and not an average", 2, draw_padding),
         Check("edge", "logits of thousands do not overflow", 1, draw_large),
         Check("edge", "one mask for all items of the batch, (1, T, S) or (T, S)", 1, draw_common, common),
@@ -190,6 +190,11 @@ EXERCISE = Exercise(
             "You take a mask of two axes for the padding of each item. It broadcasts to (B, T, S), so it is (T, S), one "
             "for all items.",
             {ALLOWED: "np.broadcast_to(mask[:, None] if mask.ndim == 2 else mask, logits.shape)"},
+        ),
+        Wrong(
+            "output-in-values-dtype",
+            "Your output has the dtype of the values. If these are integers, the fractions of the output are lost.",
+            {LAST: "return np.matmul(weights, v).astype(v.dtype), weights"},
         ),
     ),
     bank=lambda inputs: Trial(

@@ -42,7 +42,9 @@ def made_up(answer, inputs):
         for _ in range(2):  # like two layers, so what earlier positions see matters too
             target_sum = (third * target_sum[:, None]).sum(axis=-1)
         logits = table[(source_sum + target_sum + (11 if training else 0)).astype(int) % len(table)]  # (B, T, V)
-        logits = logits - 3.0 * (np.arange(7) == inputs["end"]) * (size < 3)  # the end token comes late
+        # The end token comes late, but in the first sentence at once.
+        late = np.where(np.arange(len(source)) == 0, -30.0 * (size == 1), 3.0 * (size < 3))[:, None, None]
+        logits = logits - late * (np.arange(7) == inputs["end"])
         powers = np.exp(logits)
         return powers / powers.sum(axis=-1, keepdims=True), {}
 
@@ -254,6 +256,11 @@ EXERCISE = Exercise(
                 "enc_padding_mask=padding,": "enc_padding_mask=create_padding_mask(np.resize(target, source.shape)),",
                 "dec_padding_mask=padding,": "dec_padding_mask=create_padding_mask(np.resize(target, source.shape)),",
             },
+        ),
+        Wrong(
+            "end-at-once-ignored",
+            "You do not look for the end token in the first round. A sentence may end at once.",
+            {ENDED: "ended = ended | ((chosen == end_id) & (target.shape[1] > 1))"},
         ),
     ),
 )
