@@ -20,8 +20,8 @@
 #
 # When you are done, try your layer in the folder of `HeadsAttention.py`: `kmha diagnose
 # HeadsAttention:HeadsAttention` tells you whether it is right and, if not, what is wrong. `kmha compare --layer
-# HeadsAttention:HeadsAttention` goes through every argument of the built-in layer, with random sizes, and shows which
-# of them yours does not have yet. In a notebook, use `from kmha.verify import compare, diagnose`, then
+# HeadsAttention:HeadsAttention` goes through every argument of the built-in layer. Yours has only some of them, so most
+# of its cases differ, even if it is right. In a notebook, use `from kmha.verify import compare, diagnose`, then
 # `diagnose(HeadsAttention)` and `compare(HeadsAttention)`.
 
 # %%

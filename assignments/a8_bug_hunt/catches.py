@@ -16,7 +16,8 @@
 # is wrong. The check calls your function with more than a hundred implementations. Most of them make a mistake from the
 # bank of `kmha diagnose`, each another one. Some are right and must pass, float32 rounding included. You cannot read
 # the implementations, only call them, and each call of your function knows nothing of the others. The check says how
-# many mistakes your test finds, and names one that it misses.
+# many mistakes your test finds, and names one that it misses. Keep the arrays small: at most 20,000 elements each, and
+# at most 100,000 for B·H times the square of the largest other size.
 #
 # **The shapes.** `attention(query, key, value, mask)` takes query (B, H, T, O), key (B, H, S, O), value (B, H, S, O)
 # and a boolean mask (B, T, S), in which True means *attend*, or `None`. It returns the output (B, H, T, O) and the

@@ -177,7 +177,7 @@ def unknown(answer, inputs):
 
 
 def dtypes(answer, inputs):
-    """Return the dtypes of a layer in mixed precision: those of its parts, of their weights, and of a call in training."""
+    """Return the dtypes of a layer in mixed precision: of its parts, their weights, and a call in training."""
     import keras
 
     layer = answer.HeadsAttention(2, 3, dropout=0.3, dtype="mixed_float16")

@@ -15,6 +15,7 @@ def draw(rng):
     mask = rng.random((batch, rows, columns)) < 0.5
     mask[..., 0] |= ~mask.any(axis=-1)
     query = rng.normal(size=(batch, heads, rows, size))
+    query[::2] *= 100  # so that no finite number but a very negative one hides a logit
     key, value = (rng.normal(size=(batch, heads, columns, size)) for _ in range(2))
     return {"query": query, "key": key, "value": value, "mask": mask}
 
@@ -76,6 +77,11 @@ EXERCISE = Exercise(
             "mask-of-first-item",
             "You use the first sentence's mask for all sentences. Each has its own.",
             {MASKED: MASKED.replace("mask[b]", "mask[0]")},
+        ),
+        Wrong(
+            "fill-too-small",
+            "Your number for hidden logits is not negative enough: visible logits can be far below zero too.",
+            {MASKED: MASKED.replace("-np.inf", "-30.0")},
         ),
     ),
     bank=trial,

@@ -16,6 +16,7 @@ def draw(rng):
     mask = rng.random((batch, rows, columns)) < 0.5
     mask[..., 0] |= ~mask.any(axis=-1)
     query = rng.normal(size=(batch, rows, heads * size))
+    query[::2] *= 100  # so that no finite number but a very negative one hides a logit
     key, value = (rng.normal(size=(batch, columns, heads * size)) for _ in range(2))
     return {"query": query, "key": key, "value": value, "mask": mask, "heads": heads}
 
@@ -76,6 +77,11 @@ EXERCISE = Exercise(
                 LAID: "np.tile(mask, (heads, 1, 1))",
                 ".swapaxes(1, 2).reshape(batch * heads, positions, -1)": ".transpose(2, 0, 1, 3).reshape(batch * heads, positions, -1)",
             },
+        ),
+        Wrong(
+            "fill-too-small",
+            "Your number for hidden logits is not negative enough: visible logits can be far below zero too.",
+            {"logits, -np.inf)": "logits, -30.0)"},
         ),
     ),
     bank=trial,

@@ -11,6 +11,7 @@ HIDDEN = "hidden = steps[:, None] < steps"
 def draw(rng):
     batch, heads, positions, size = sizes(rng, 4, least=3)
     query, key, value = (rng.normal(size=(batch, heads, positions, size)) for _ in range(3))
+    query[::2] *= 100  # so that no finite number but a very negative one hides a logit
     return {"query": query, "key": key, "value": value}
 
 
@@ -68,6 +69,11 @@ EXERCISE = Exercise(
             "causal-two-before-first",
             "You fixed the first position by hand. All other positions still do not see themselves.",
             {HIDDEN: "hidden = (steps[:, None] <= steps) & ((steps[:, None] > 0) | (steps > 0))"},
+        ),
+        Wrong(
+            "fill-too-small",
+            "Your number for hidden logits is not negative enough: visible logits can be far below zero too.",
+            {"np.where(hidden, -1e9, logits)": "np.where(hidden, -30.0, logits)"},
         ),
     ),
     bank=trial,

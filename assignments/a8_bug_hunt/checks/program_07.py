@@ -14,6 +14,7 @@ def arrays(rng, longer):
     few, more = sorted((few, more))
     rows, columns = (more + 2, few) if longer else (few, more + 2)
     query = rng.normal(size=(batch, heads, rows, size))
+    query[::2] *= 100  # so that no finite number but a very negative one hides a logit
     key, value = (rng.normal(size=(batch, heads, columns, size)) for _ in range(2))
     return {"query": query, "key": key, "value": value}
 
@@ -82,6 +83,11 @@ EXERCISE = Exercise(
             "Your program no longer hides anything.",
             {TRIANGLE: "np.ones((rows, columns), dtype=bool)"},
             "LiamMaclean216/Pytorch-Transfomer#1",
+        ),
+        Wrong(
+            "fill-too-small",
+            "Your number for hidden logits is not negative enough: visible logits can be far below zero too.",
+            {"= -1e9": "= -30.0"},
         ),
     ),
     bank=trial,

@@ -16,8 +16,10 @@ def draw(rng):
     batch, positions, features, heads, size = sizes(rng, 5, least=3)
     lengths = rng.integers(1, positions + 1, size=batch)
     lengths[0] = max(positions - 2, 1)
+    array = rng.normal(size=(batch, positions, features))
+    array[::2] *= 10  # so that no finite number but a very negative one hides a logit
     return {
-        "inputs": rng.normal(size=(batch, positions, features)),
+        "inputs": array,
         "kernels": rng.normal(scale=features**-0.5, size=(3, heads, features, size)),
         "mask": rng.permuted(np.arange(positions) < lengths[:, None], axis=1),
     }
@@ -81,6 +83,11 @@ EXERCISE = Exercise(
             "padding-zeroes-output",
             "You set the padding's own outputs to zero. The other positions still attend to it.",
             {MASKED: "pass", "(*inputs.shape[:2], -1))": "(*inputs.shape[:2], -1)) * mask[..., None]"},
+        ),
+        Wrong(
+            "fill-too-small",
+            "Your number for hidden logits is not negative enough: visible logits can be far below zero too.",
+            {MASKED: MASKED.replace("-1e9", "-30.0")},
         ),
     ),
     bank=trial,
