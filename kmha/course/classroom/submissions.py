@@ -117,7 +117,8 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
             students[_free(clean(_stem(path)), path, students)] = (path,)
     for student, together in shared.items():
         if owners.keys().isdisjoint(path.name for path in together) and _apart(together, assignments):
-            students |= {_free(clean(_stem(path)), path, students): (path,) for path in together}
+            for path in together:
+                students[_free(clean(_stem(path)), path, students)] = (path,)
         else:
             students[_free(clean(student), together[0], students)] = tuple(together)
     if not students:

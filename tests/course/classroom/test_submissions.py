@@ -1,11 +1,14 @@
 import dataclasses
+import io
 import json
 import os
 import sys
+import tarfile
 import time
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kmha.course.classroom import finding, submissions
@@ -687,6 +690,38 @@ def test_archives_of_groups_stay_several(tmp_path, doubling, archives, students)
         else:
             _archive(tmp_path / name, *(f"{file}.py" for file in files))
     assert {*collect(tmp_path, [doubling, _other(doubling)]).students} == students
+
+
+@pytest.mark.parametrize("right", ["lab_a1.tar.gz", "lab_a1.ipynb", "lab_a1.tgz"])
+def test_names_that_differ_only_in_the_suffix_are_all_submissions(tmp_path, doubling, right):
+    """A zip without an answer took the place of the other file, whose answer counted for no one."""
+    _archive(tmp_path / "lab_a1.zip", "README.txt")
+    if right.endswith(".ipynb"):
+        _folder(tmp_path, {right: _notebook(doubling)})
+    else:
+        with tarfile.open(tmp_path / right, "w:gz") as archive:
+            info = tarfile.TarInfo("twice.py")
+            info.size = len(ANSWER)
+            archive.addfile(info, io.BytesIO(ANSWER.encode()))
+    students = collect(tmp_path, [doubling]).students
+    assert {path.name for paths in students.values() for path in paths} == {"lab_a1.zip", right}
+    [answered] = [id for id, paths in students.items() if read(id, paths, [doubling]).answers]
+    assert students[answered] == (tmp_path / right,)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_entry_of_a_folder_is_a_submission_or_is_listed(tmp_path, doubling, seed):
+    random = np.random.default_rng(seed)
+    stems = ("ann", "ann_a1", "ann_twice", "ml_1_2_twice", "ml_1_2_ann_a1", "twice", "a1")
+    suffixes = (".zip", ".tar.gz", ".tgz", ".ipynb", ".py", ".txt", ".zip+", "")
+    for stem in stems:
+        for suffix in suffixes:
+            if random.random() < 0.3:
+                _folder(tmp_path, {stem + suffix: [ANSWER, "", "PK"][random.integers(3)]})
+    (tmp_path / "bob.zip").touch()
+    found = collect(tmp_path, [doubling])
+    names = [path.name for paths in found.students.values() for path in paths]
+    assert sorted([*names, *found.ignored]) == sorted(os.listdir(tmp_path))
 
 
 def _other(doubling):
