@@ -33,9 +33,18 @@ _MODEL = click.argument("folder", metavar="DIR", type=FOLDER)
 
 
 class _Commands(click.Group):
-    """A group whose commands report errors of the operating system in one line."""
+    """A group whose commands report errors of the operating system in one line, and no error controls a terminal."""
 
     def invoke(self, context: click.Context) -> Any:
+        try:
+            return self._invoke(context)
+        except click.ClickException as error:
+            from kmha.sandbox.results import visible  # it imports NumPy
+
+            error.message = visible(error.message)  # which can quote any file
+            raise
+
+    def _invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
         except OSError as error:

@@ -1,8 +1,10 @@
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -223,3 +225,20 @@ def test_no_framework_is_imported():
     code += "\nprint(sorted({'keras', 'tensorflow', 'torch', 'jax', 'h5py'} & set(sys.modules)))"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert output.endswith("\n0\n[]\n"), output
+
+
+def test_no_name_in_a_file_controls_the_terminal():
+    """Names of arrays, and of members of archives, went to the terminal with their escape sequences."""
+    np.savez("names.npz", **{"a\x1b]0;title\x07\u202e/" + name: array for name, array in PACKED.items()})
+    with zipfile.ZipFile("members.npz", "w") as archive:
+        archive.writestr("a\x1b]0;title\x07.txt", "")
+    with zipfile.ZipFile("names.keras", "w") as archive:
+        archive.writestr("config.json", json.dumps({}))
+        archive.writestr("model.weights.h5", b"not \x1b]0;title\x07")
+    with h5py.File("link.weights.h5", "w") as file:
+        file["a\x1b]0;title\x07"] = h5py.SoftLink("/other")
+    for name in ("names.npz", "members.npz", "names.keras", "link.weights.h5"):
+        result = _run(name)
+        assert result.exit_code == 1
+        assert result.output.replace("\n", "").isprintable()
+        assert name == "names.keras" or r"a\x1b]0;title\x07" in result.output
