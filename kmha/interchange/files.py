@@ -40,7 +40,8 @@ def read_file(path: str | Path) -> Weights:
 
     Raises:
         FileError: (a ValueError) The file does not exist, does not have the format of its suffix, is truncated, has
-            no weights, has something besides numbers, or would take far more space in memory than on disk.
+            no weights, has something besides numbers or names that cannot be printed, or would take far more space in
+            memory than on disk.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/attention.npz"
@@ -59,6 +60,8 @@ def read_file(path: str | Path) -> Weights:
     if not weights:
         raise FileError(f"{path} contains no weights.")
     for name, array in weights.items():
+        if not name.isprintable():  # tables and messages show the names, on terminals too
+            raise FileError(f"{path} contains an array with control characters in its name: {name[:80]!a}.")
         _check_numbers(name, array, f"{path} contains")
     return weights
 
@@ -212,7 +215,9 @@ def _read_torch(path: Path) -> Weights:
                 "these, because that runs code from the file. Save only the weights: torch.save(model.state_dict(), …)."
             ) from None
         raise
-    return {name: _array(torch, name, tensor) for name, tensor in _unwrapped(torch, found).items()}
+    tensors = _unwrapped(torch, found)
+    _check_tensors(torch, tensors)
+    return {name: _array(torch, tensor) for name, tensor in tensors.items()}
 
 
 def _write_torch(weights: Weights) -> bytes:
@@ -249,11 +254,22 @@ def _unwrapped(torch: Any, found: Any) -> Mapping[str, Any]:
     return found
 
 
-def _array(torch: Any, name: str, tensor: Any) -> np.ndarray:
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
-        raise FileError(f"`{name}` is a sparse, quantized or complex tensor. Save it dense and real: `.to_dense()`.")
-    # An expanded tensor has many more elements than its storage.
-    check_declared(name, tensor.numel() * tensor.itemsize, tensor.untyped_storage().nbytes())
+def _check_tensors(torch: Any, tensors: Mapping[str, Any]) -> None:
+    """Raise a FileError for tensors that NumPy does not have, or that have far more elements than the file stores."""
+    declared, storages = 0, dict[int, int]()
+    for name, tensor in tensors.items():
+        if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
+            raise FileError(
+                f"`{name}` is a sparse, quantized or complex tensor. Save it dense and real: `.to_dense()`."
+            )
+        size, storage = tensor.numel() * tensor.itemsize, tensor.untyped_storage()
+        check_declared(name, size, storage.nbytes())  # an expanded tensor has many more elements than its storage
+        declared += size
+        storages[storage.data_ptr()] = storage.nbytes()  # many tensors can share one
+    check_declared("all arrays", declared, sum(storages.values()))
+
+
+def _array(torch: Any, tensor: Any) -> np.ndarray:
     tensor = tensor.detach().contiguous()
     dtype = getattr(ml_dtypes, str(tensor.dtype).removeprefix("torch."), None)
     if dtype is None:

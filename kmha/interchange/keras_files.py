@@ -71,7 +71,7 @@ LAYERS = tuple(dict.fromkeys(layer for layer, _ in _LAYERS))
 def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> Weights:
     """Read the variables of an HDF5 file that Keras wrote. If it lacks layer names, `noted` has them, keyed by path."""
     with _h5py().File(path, "r") as file:
-        datasets = dict(_datasets(file, ""))
+        datasets = dict(_datasets(file, "", {}))
         legacy = "layer_names" in file.attrs or "model_weights" in file
         named = _legacy_names(datasets) if legacy else _names(file, datasets, noted or {})
         _check_sizes({where: datasets[where] for where in named.values()})
@@ -108,8 +108,12 @@ def _h5py() -> Any:
     return optional("h5py", "convert")
 
 
-def _datasets(group: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the path of each dataset below a group, and the dataset. Raise a FileError for links and circles."""
+def _datasets(group: Any, path: str, seen: dict[Any, str], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield the path of each dataset below a group, and the dataset. Raise a FileError for links and circles.
+
+    `seen` has the first path of each object. In HDF5, an object can have any number of names, so a small file could
+    name a large array a thousand times.
+    """
     h5py = _h5py()
     if depth > _DEPTH:
         raise FileError(f"`{path[:80]}` is nested deeper than {_DEPTH} groups. No model is.")
@@ -120,8 +124,11 @@ def _datasets(group: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]
         if not path and name in _NO_WEIGHTS:
             continue
         found = group[name]
+        stored = h5py.h5o.get_info(found.id)
+        if (first := seen.setdefault((stored.fileno, stored.addr), here)) != here:
+            raise FileError(f"`{here}` and `{first}` are the same. Keras writes each group and variable once.")
         if isinstance(found, h5py.Group):
-            yield from _datasets(found, here, depth + 1)
+            yield from _datasets(found, here, seen, depth + 1)
         elif not here.rpartition("/vars/")[0].endswith(_SEEDS):
             yield here, found
 

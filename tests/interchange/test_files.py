@@ -378,6 +378,36 @@ def _circle(file):
     group["layers"] = group
 
 
+def _turned_name(file):
+    file["layers/dense/vars/0"], file["layers/other/vars/0"] = np.ones(3), np.ones(5)
+    file["layers/dense/vars"].attrs["name"] = "a\u202eb"
+
+
+def _two_names(file):
+    file["layers/dense/vars/0"] = np.ones((3, 5))
+    file["layers/dense/vars/1"] = file["layers/dense/vars/0"]
+
+
+def _doubled_groups(file):
+    """Each group names the next twice, so there are 2**40 paths."""
+    group = file.create_group("layers")
+    for _ in range(40):
+        inner = group.create_group("a")
+        group["b"], group = inner, inner
+    group["vars/0"] = np.ones(3)
+
+
+def _nested(file):
+    file["/".join(["a"] * 70 + ["vars/0"])] = np.ones(3)
+
+
+def _zeros(file):
+    """Arrays that each compress as well as zeros do."""
+    for number in range(5):
+        data = np.zeros(2**21, "f4")
+        file.create_dataset(f"layers/dense/vars/{number}", data=data, chunks=(2**18,), compression="gzip")
+
+
 def _shape_bomb(file):
     file.create_dataset("layers/dense/vars/0", shape=(2**20, 2**14), dtype="f4", chunks=(2**10, 2**10))
 
@@ -426,6 +456,12 @@ def _expanded():
     return {"a": __import__("torch").zeros(1).expand(2**26)}
 
 
+def _one_storage():
+    """Tensors that are each not much larger than their storage."""
+    storage = __import__("torch").zeros(2**17)
+    return {str(number): storage.expand(60, -1) for number in range(2)}
+
+
 def _in_itself():
     found = {}
     return found | {"state_dict": found, "model": found.setdefault("state_dict", found)}
@@ -452,12 +488,19 @@ BAD = [
     ("x.npz", _zip_of_bombs, "No weights compress like that"),
     ("x.weights.h5", _h5(_many_shapes), "No weights compress like that"),
     ("x.pt", _torch(_expanded), "No weights compress like that"),
+    ("x.pt", _torch(_one_storage), "`all arrays` takes .* No weights compress like that"),
     ("x.pt", _torch(_in_itself), "contains `state_dict`, a dict"),
     ("x.keras", _keras_without_weights, r"has no model\.weights\.h5, .* Received: \['config\.json'\]"),
     ("x.weights.h5", _h5(_soft_link), "`layers/dense/vars/1` is a link"),
     ("x.weights.h5", _h5(_external_link), "`layers/dense/vars` is a link"),
     ("x.weights.h5", _h5(_texts), "`layers/dense/vars/0` is an array of objects or texts"),
-    ("x.weights.h5", _h5(_circle), "nested deeper than 64 groups"),
+    ("x.weights.h5", _h5(_circle), "`layers/layers` and `layers` are the same"),
+    ("x.weights.h5", _h5(_two_names), "`layers/dense/vars/1` and `layers/dense/vars/0` are the same"),
+    ("x.weights.h5", _h5(_doubled_groups), "`layers(/a)*/b` and `layers(/a)*` are the same"),
+    ("x.weights.h5", _h5(_nested), "nested deeper than 64 groups"),
+    ("x.weights.h5", _h5(_zeros), "`all arrays` takes .* No weights compress like that"),
+    ("x.npz", _npz(**{"a\x1b]0;title\x07": np.ones(3)}), r"control characters in its name: 'a\\x1b\]0;title\\x07'"),
+    ("x.weights.h5", _h5(_turned_name), r"control characters in its name: .*\\u202e"),
     ("x.weights.h5", _h5(_shape_bomb), "No weights compress like that"),
     ("x.weights.h5", _h5(lambda file: file.create_group("layers")), "contains no weights"),
     ("x.weights.h5", _h5(lambda file: file.create_dataset("a/b", data=np.ones(3))), "has `a/b`, but Keras writes"),
