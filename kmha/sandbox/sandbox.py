@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
+import numpy as np
+
 from kmha.sandbox import encoding, limits, results
 from kmha.sandbox.encoding import decode, encode
 from kmha.sandbox.errors import SandboxError, StoppedError
@@ -185,7 +187,7 @@ class Sandbox:
             seconds += startup
         task = {
             "name": name,
-            "files": {**(files or {}), f"{name}.py": code},
+            "files": {file: _as_array(text) for file, text in {**(files or {}), f"{name}.py": code}.items()},
             "calls": [{"function": call.function, "inputs": call.inputs} for call in calls],
             "seconds": seconds,
             "absent": list(absent),
@@ -262,6 +264,11 @@ class Sandbox:
                 raise StoppedError
             return None
         return cast(dict[str, Any], sent)
+
+
+def _as_array(text: str) -> np.ndarray:
+    """Return the bytes of a text. In a message, all letters and commas of texts count, but an array's bytes do not."""
+    return np.frombuffer(text.encode(errors="surrogatepass"), np.uint8)
 
 
 def _read(source: BinaryIO, tick: Callable[[], None], patience: float) -> bytes | None:

@@ -54,8 +54,8 @@ def execute(task: Mapping[str, Any], send: Callable[[bytes], None]) -> None:
     """Load the module of a task and make its calls. Send one message for the module, and one for each call.
 
     Args:
-        task: A dictionary with the `name` of the module and of the function or class in it, the texts of the `files`,
-            keyed by file name, and the `calls` (see `evaluate`).
+        task: A dictionary with the `name` of the module and of the function or class in it, the bytes of the `files`
+            as arrays, keyed by file name, and the `calls` (see `evaluate`).
         send: Function that sends a message: a dictionary with `error` and `printed`. The message for a call also has
             `result`, and `changed`, the names of the inputs that the call changed.
     """
@@ -166,7 +166,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 def _load(task: Mapping[str, Any]) -> tuple[ModuleType | None, Any]:
     folder = Path.cwd()
     for name, text in task["files"].items():
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_bytes(text.tobytes())
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(folder))
     sys.path_importer_cache[str(folder)] = importlib.machinery.FileFinder(str(folder), (_Loader, [".py"]))

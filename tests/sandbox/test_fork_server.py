@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from kmha.sandbox import fork_server, limits
@@ -93,9 +94,9 @@ def _ended(before, folder):
         env={**os.environ, "TMPDIR": str(folder)},
     ) as process:
         assert read(process.stdout) == b""
-        code = "import time\ntime.sleep(3)\ndef f(): return 1\n"
+        code = b"import time\ntime.sleep(3)\ndef f(): return 1\n"
         call = {"function": None, "inputs": {}}
-        task = {"name": "f", "files": {"f.py": code}, "calls": [call], "seconds": 0.5}
+        task = {"name": "f", "files": {"f.py": np.frombuffer(code, np.uint8)}, "calls": [call], "seconds": 0.5}
         write(process.stdin, encode(task))
         assert read(process.stdout) is None
     return list(folder.iterdir())

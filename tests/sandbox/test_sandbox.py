@@ -48,6 +48,17 @@ def test_files_beside_it(sandbox):
     )
 
 
+@pytest.mark.parametrize("comment", ["," * 300_000, "[" * 300_000, "é" * 1_500_000, "\udcff"])
+def test_an_answer_with_a_long_comment(sandbox, comment):
+    """The limits of a result's parts and letters counted for the code too, and an error ended the whole command."""
+    files = {"other.py": f"f = int\n# {comment}"}
+    ran = sandbox.run("f", f"from other import f\n# {comment[:-1]}\n", _calls(), files=files)
+    if comment == "\udcff":
+        assert "UnicodeDecodeError" in ran.error["kind"]
+    else:
+        assert ran.results[0].value == 0
+
+
 def test_tasks_leave_nothing_behind(sandbox):
     code = "import os, numpy as np\nnp.kept = 1\nopen('left', 'w').close()\ndef f(): return os.listdir()\n"
     assert sorted(sandbox.run("f", code, _calls()).results[0].value) == ["f.py", "left"]

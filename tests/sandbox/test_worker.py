@@ -122,7 +122,7 @@ def answers(tmp_path, monkeypatch):
     def run(name, calls=(), **sources):
         sent = []
         state = np.random.get_state()
-        files = {f"{key}.py": text for key, text in sources.items()}
+        files = {f"{key}.py": np.frombuffer(text.encode(), np.uint8) for key, text in sources.items()}
         execute({"name": name, "files": files, "calls": calls}, lambda message: sent.append(decode(message)))
         np.random.set_state(state)
         return sent
