@@ -18,7 +18,7 @@ JOURNAL = "journal"
 
 PAIR = "pair"
 ROUNDING = 0.01  # amount by which a softmax in bfloat16 can exceed 1
-UNREADABLE = OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile
+UNREADABLE = OSError, ValueError, KeyError, TypeError, EOFError, RecursionError, zipfile.BadZipFile
 
 HistoryRow = dict[str, float]
 

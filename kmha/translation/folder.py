@@ -10,7 +10,6 @@ The folder contains no paths, so it can be moved. Keras is imported only when a 
 """
 
 import dataclasses
-import json
 import os
 import shutil
 from collections.abc import Iterable
@@ -18,6 +17,9 @@ from pathlib import Path
 from typing import Any, cast, get_origin
 
 from kmha import __version__, atomic_files
+from kmha.regular_files import read_regular
+from kmha.sandbox.encoding import from_json
+from kmha.sandbox.results import visible
 from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
 
@@ -77,33 +79,40 @@ def load_config(path: Path) -> Config:
         FolderError: The file does not exist, is broken, or comes from a newer kmha.
     """
     try:
-        values = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        values = _read_config(path)
         written, version = values["format"], values["kmha"]
+        if not isinstance(written, int) or not isinstance(version, str):
+            raise TypeError
     except (FileNotFoundError, NotADirectoryError):
         what = "is not a model folder: it has no config.json" if path.is_dir() else "does not exist"
         raise FolderError(f"{path} {what}. Expected a folder that `kmha train --out DIR` has created.") from None
     except OSError as error:
         raise FolderError(f"{path / CONFIG} cannot be read: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise FolderError(f"{path / CONFIG} is not a config of kmha. Copy the folder again, or train again.") from None
-    if not isinstance(written, int) or written > FORMAT:
+    if written > FORMAT:
         raise FolderError(
-            f"{path} was written by kmha {version} in format {written}; kmha {__version__} reads formats up to "
-            f"{FORMAT}. Run: pip install -U kmha"
+            f"{path} was written by kmha {visible(version[:40])} in format {written}; kmha {__version__} reads formats "
+            f"up to {FORMAT}. Run: pip install -U kmha"
         )
     try:
         values["settings"] = Settings.from_dict(values["settings"], f"{path / CONFIG}")
         config = Config(**values)
         for field in dataclasses.fields(config):
             value, kind = getattr(config, field.name), cast(type, get_origin(field.type) or field.type)
-            if not isinstance(value, kind):
-                raise TypeError(f"{field.name} is {value!r}")
+            if not isinstance(value, kind) or (isinstance(value, str) and not value.isprintable()):
+                raise TypeError(f"{field.name} is {value!r:.200}")
         for name, number in config.heads.items():
             if type(number) is not int or not 1 <= number <= config.settings.model.num_heads:
-                raise TypeError(f"heads of {name} is {number!r}")
+                raise TypeError(f"heads of {name} is {number!r:.200}")
         return config
-    except (SettingsError, KeyError, TypeError) as error:
-        raise FolderError(f"{path / CONFIG} is not a config of kmha ({error}).") from None
+    except (SettingsError, KeyError, TypeError, RecursionError) as error:
+        raise FolderError(f"{path / CONFIG} is not a config of kmha ({visible(str(error)[:500])}).") from None
+
+
+def _read_config(path: Path) -> Any:
+    """Return what a folder's config.json holds. The folder may come from someone who is not trusted."""
+    return from_json(read_regular(path / CONFIG).decode())
 
 
 def build(config: Config) -> Any:
@@ -197,8 +206,8 @@ def clear(path: Path) -> None:
     """
     if (path / CONFIG).exists():
         try:
-            ours = {"kmha", "format"} <= json.loads((path / CONFIG).read_text(encoding="utf-8")).keys()
-        except (ValueError, AttributeError):
+            ours = {"kmha", "format"} <= _read_config(path).keys()
+        except (ValueError, AttributeError, RecursionError):
             ours = False
         if not ours:
             raise FolderError(f"{path / CONFIG} was not written by kmha. Choose another folder with --out.")

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import os
 import shutil
 
 import numpy as np
@@ -88,6 +89,14 @@ def _changed(**values):
     return change
 
 
+def _pipe(name):
+    def change(path):
+        (path / name).unlink()
+        os.mkfifo(path / name)
+
+    return change
+
+
 def _set(section, name, value):
     def change(path):
         config = json.loads((path / folder.CONFIG).read_text())
@@ -115,6 +124,16 @@ def _nan(path):
         (_with("config.json", '{"format": 1, "kmha": "0.1.0"}'), "is not a config of kmha"),
         (_with("tokenizer.json", "{}"), "tokenizer.json cannot be read"),
         (_with("model.weights.h5", "no weights"), "model.weights.h5 cannot be read"),
+        (_with("config.json", "[" * 10**5 + "]" * 10**5), "is not a config of kmha"),
+        (_with("config.json", "[" + "{}," * 10**6 + "{}]"), "is not a config of kmha"),
+        (_with("config.json", "[]" + " " * (4 << 20)), "config.json cannot be read: it has more than 4 MiB"),
+        (_pipe("config.json"), "config.json cannot be read: it is not a regular file"),
+        (_pipe("tokenizer.json"), "is incomplete: it has no tokenizer.json"),
+        (_changed(format=3, kmha="9\x1b]0;title\x07"), r"was written by kmha 9\x1b]0;title\x07 in format 3"),
+        (_changed(kmha=[9]), "is not a config of kmha"),
+        (_changed(kmha="9\x1b]0;title\x07"), r"is not a config of kmha (kmha is '9\x1b]0;title\x07')"),
+        (_changed(task="\u202efiles"), r"is not a config of kmha (task is '\u202efiles')"),
+        (_changed(settings={"\x1b[31mmodel": {}}), r"there is no section \x1b[31mmodel"),
         (_changed(format=3, kmha="9.0"), "was written by kmha 9.0 in format 3"),
         (_changed(settings={"model": {}}), "is not a config of kmha"),
         (_changed(vocabulary_size=17), "tokens, but the model expects 17: it belongs to another model"),
@@ -133,7 +152,7 @@ def test_folders_that_are_broken_or_incomplete(harm, message, made):
     with pytest.raises(FolderError) as error:
         folder.load(path)
     assert message in str(error.value)
-    assert "\n" not in str(error.value)
+    assert str(error.value).isprintable()
 
 
 def test_the_identity_of_a_run_excludes_its_result_and_version(made):

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn, Self
 
-from kmha.course.exercises.regular_files import open_below
+from kmha.regular_files import open_below
 
 # Limits of a submission.
 MAX_FILES = 5_000

@@ -25,7 +25,7 @@ from kmha.course.errors import CourseError
 from kmha.course.exercises import master, records
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
 from kmha.course.exercises.master import Master
-from kmha.course.exercises.regular_files import MAX_BYTES, read_regular
+from kmha.regular_files import MAX_BYTES, read_regular
 from kmha.sandbox.encoding import LARGEST, EncodingError, decode
 from kmha.sandbox.results import visible
 

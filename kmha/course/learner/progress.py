@@ -10,7 +10,7 @@ from typing import Any
 
 from kmha import atomic_files
 from kmha.course.errors import CourseError
-from kmha.course.exercises.regular_files import MAX_BYTES, open_regular
+from kmha.regular_files import MAX_BYTES, open_regular
 from kmha.sandbox.encoding import from_json
 from kmha.sandbox.results import visible
 
