@@ -20,8 +20,8 @@ from kmha import atomic_files
 from kmha.course.exercises import cells, handout, notebooks
 from kmha.course.exercises.content import Assignment, Item, around
 from kmha.course.exercises.handout import FILES, NOTEBOOKS, STATE
-from kmha.regular_files import MAX_BYTES, open_regular
 from kmha.course.learner.progress import Progress, WorkspaceError
+from kmha.regular_files import MAX_BYTES, open_regular
 
 
 @dataclasses.dataclass(frozen=True)
