@@ -27,7 +27,10 @@ IMPORTING = 60.0  # extra seconds for importing the candidate's module, which ma
 FIRST = 20.0  # extra seconds for the first call, since the first operation of a framework is slow
 SILENCE = 300.0  # seconds without a call after which the process is taken to hang
 WHOLE = 1800.0  # seconds that a diagnosis may take at least, whatever the process reports
-LONGEST, LISTED = 2 << 20, 2_000  # maximum numbers of characters of a report, and of the parts of a list in it
+LONGEST, LISTED = (
+    2 << 20,
+    2_000,
+)  # maximum numbers of characters of a report, and of parts of a list or lines of a text in it
 FRAMEWORKS = ("numpy", "tensorflow", "keras", "torch", "jax")
 REFUSED = (
     "The sandbox refuses to write files, start processes and use the network. `kmha.verify.diagnose` in Python has no "
@@ -177,22 +180,29 @@ def _remote(event: str, text: str = "") -> None:
 
 def _outcome(text: str) -> dict[str, Any]:
     """Return the report in the outcome of `work`. Untrusted code may have written the outcome."""
+    from kmha.verify.diagnosing import report
     from kmha.verify.diagnosing.plain import clean, plain
+    from kmha.verify.diagnosing.verdicts import UNJUDGED
 
     try:
         outcome = plain(from_json(text)) if len(text) <= LONGEST else {}
         outcome = {} if _longest(outcome) > LISTED else outcome
     except (ValueError, RecursionError):
         outcome = {}
-    if isinstance(outcome, dict) and isinstance(outcome.get("report"), dict):
-        return {"report": outcome["report"], "printed": ""}
+    found = outcome.get("report") if isinstance(outcome, dict) else None
+    usual = {**report.without_results("", UNJUDGED, "", []), "imported": []}
+    # A text in place of a list would be printed letter by letter.
+    if isinstance(found, dict) and all(isinstance(found.get(name, []), list) for name in usual if usual[name] == []):
+        return {"report": found, "printed": ""}
     error = outcome.get("error") if isinstance(outcome, dict) else None
     says = clean(str(error or "the candidate's process sent something other than a report, or one that is too long."))
     raise NotJudgedError(f"{says} {REFUSED}" if "PermissionError" in says else says)
 
 
 def _longest(value: Any) -> int:
-    """Return the length of the longest list or dict in a value."""
+    """Return the length of the longest list or dict in a value, or the number of line breaks in its longest text."""
+    if isinstance(value, str):
+        return value.count("\n")
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return max([len(inner), *map(_longest, inner)])
 

@@ -468,6 +468,11 @@ FORGED = {
         ({"wrong": ["a: b"], "mistakes": [{"id": []}]}, "a report that cannot be read."),
         ({"wrong": ["a: b"] * 2_001}, "something other than a report, or one that is too long."),
         ({"line": {"text": [[1]] * 2_001}}, "something other than a report, or one that is too long."),
+        *(
+            ({name: "x" * 3_000}, "something other than a report, or one that is too long.")
+            for name in ("wrong", "remarks", "advice", "details", "tested", "imported")
+        ),
+        ({"case": "x\n" * 3_000}, "something other than a report, or one that is too long."),
         ({"sure": "x" * (2 << 20)}, "something other than a report, or one that is too long."),
         ({"more": [[[]] * 1_000] * 1_000}, "something other than a report, or one that is too long."),
     ],
