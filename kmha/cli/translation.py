@@ -5,6 +5,7 @@ import dataclasses
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from kmha.cli.options import SearchChoice
 
 PICTURES = ".png", ".svg"  # suffixes that kmha.show.save can write
 LINES = 256  # maximum number of lines from a pipe that are translated together
+# Control characters except tabs, and the marks that turn the rest of a line around.
+_CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 READ = 1 << 16  # maximum number of bytes that one read takes from a pipe
 
 
@@ -84,11 +87,12 @@ class TranslationPrinter:
         for row, (text, translations) in enumerate(zip(texts, found, strict=True)):
             attention = self._attention(text, translations[0])
             if self._output.as_json:
-                click.echo(_json(text, translations, notes.get(row, []), attention and self._numbers(attention)))
+                record = _json(text, translations, notes.get(row, []), attention and self._numbers(attention))
+                click.echo(_written_out(record))
                 continue
             for one in translations:
                 prefix = f"{before + row + 1}\t{one.score:.4f}\t" if numbered else ""
-                click.echo(prefix + one_line(one.text))
+                click.echo(prefix + _written_out(one_line(one.text)))
             if attention is not None and self._output.attention:
                 click.echo(self._drawn(attention))
 
@@ -190,6 +194,11 @@ def _json(text: str, translations: Sequence[Any], notes: Sequence[str], attentio
 def one_line(text: str) -> str:
     """Join the lines of a translation, so that each input line gives one output line."""
     return " ".join(text.splitlines())
+
+
+def _written_out(text: str) -> str:
+    """Write out what controls a terminal. A vocabulary can hold anything. In JSON, these escapes mean the same."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _check_picture(path: Path, texts: Sequence[str]) -> None:

@@ -39,6 +39,22 @@ def test_arguments(model_folder):
 
 
 @pytest.mark.usefixtures("_loaded")
+@pytest.mark.parametrize("options", [[], ["--json"], ["--attention"]], ids=str)
+def test_no_vocabulary_controls_the_terminal(monkeypatch, translator, options):
+    hostile = [
+        token if index < 4 else f"{token}\x1b]0;title\x07\x9b\u202e"
+        for index, token in enumerate(translator.tokenizer._tokens)
+    ]
+    monkeypatch.setattr(translator.tokenizer, "_tokens", hostile)
+    result = _run("model", *options, TEXTS[0])
+    assert result.exit_code == 0, result.output
+    assert re.search(r"zwei.*\\(x1b|u001b)\]0;title\\(x07|u0007)\\(x9b|u009b)\\u202e", result.stdout)
+    assert result.stdout.replace("\n", "").isprintable()
+    if options == ["--json"]:
+        assert json.loads(result.stdout)["translations"][0]["text"].startswith("zwei\x1b]0;title\x07\x9b\u202e")
+
+
+@pytest.mark.usefixtures("_loaded")
 def test_a_pipe_gives_a_line_for_each_line():
     piped = b"\xef\xbb\xbf" + TEXTS[0].encode() + b"\r\n\n" + TEXTS[1].encode() + b"\n   \r\n" + TEXTS[2].encode()
     result = _run("model", input=piped)
