@@ -29,6 +29,7 @@ from kmha.sandbox.shutdown import Shutdown
 
 REQUEST = 1 << 63  # flag in the length of a message that expects a reply
 OVERHEAD = 1 << 12  # maximum number of bytes that the supervisor's message adds to what the worker sent
+LEAST = 256  # bytes that a message counts for, because each takes time, even an empty one
 POLL = 0.1  # seconds between checks of the scratch folder
 THREAD_POLL = 0.02  # seconds between checks of the number of threads, which a process can raise by 30,000 in a second
 STOPPING = 5.0  # seconds in which a worker must stand still. Threads that wait for the disk take that long
@@ -312,7 +313,7 @@ class _Relay:
                 self._reply(self.serve(message[LENGTH.size :], self.wait))
             else:
                 self.sent.append(message)
-                self.size += len(message)
+                self.size += max(len(message), LEAST)
 
     def _reply(self, message: bytes) -> None:
         rest = memoryview(LENGTH.pack(len(message)) + message)

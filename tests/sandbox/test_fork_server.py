@@ -71,6 +71,23 @@ def test_a_worker_that_fills_the_pipe_of_its_replies():
         os.close(descriptor)
 
 
+def test_empty_messages_count_too():
+    """Of messages without content, a worker could send millions, and the supervisor looked at no clock meanwhile."""
+    (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
+    relay = fork_server._Relay(reader, writer, lambda *_: b"", lambda *_: None)
+    pending = memoryview(bytes(fork_server.LARGEST // fork_server.LEAST * 8 + (1 << 20)))
+
+    def wait(*_):
+        nonlocal pending
+        pending = pending[os.write(far_writer, pending[: 1 << 15]) :]
+
+    relay.wait = wait
+    assert relay.run() == "output"
+    assert len(pending)
+    for descriptor in (reader, far_writer, far_reader, writer):
+        os.close(descriptor)
+
+
 def test_no_reply_to_a_worker_that_ended():
     (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
     os.close(far_reader)
