@@ -168,7 +168,7 @@ def _landlock(scratch: Path, readable: Sequence[str]) -> None:
     )
     for path in readable:
         rules.allow(path, rules=read | run | list_ if os.path.isdir(path) else read | run)
-    for folder in package_folders():
+    for folder in (*package_folders(), os.getcwd()):  # where modules are looked for, even if it is the root of all
         rules.allow(folder, rules=list_)
     for name in filter(os.path.exists, (*_READ_FILES, *_DEVICES)):
         # A folder of a process holds its memory, its environment and the machine's connections: it is only listed.

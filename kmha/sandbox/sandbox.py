@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, Self, cast
 
 import numpy as np
 
-from kmha.sandbox import encoding, limits, results
+from kmha.sandbox import encoding, limits, readable, results
 from kmha.sandbox.encoding import decode, encode
 from kmha.sandbox.errors import SandboxError, StoppedError
 from kmha.sandbox.results import ENDED, CallResult, TaskResult
@@ -208,7 +208,8 @@ class Sandbox:
     ) -> CallResult:
         """Call a function of an installed package in a worker. The function itself loads the untrusted code.
 
-        The worker may read all files, but may write only to a scratch folder. It has no time limit: `tick` sets one.
+        The worker may read all files except devices, but may write only to a scratch folder. It has no time limit:
+        `tick` sets one.
 
         Args:
             function: The function as MODULE:NAME. It is trusted.
@@ -228,7 +229,7 @@ class Sandbox:
             "given": given,
             "folder": str(folder),
             "environment": dict(environment),
-            "readable": [os.sep],
+            "readable": readable.without([os.sep], ["/dev"]),  # where the terminal would give what the user types
             "seconds": None,
         }
         sent = self._exchange(task, serve, tick)

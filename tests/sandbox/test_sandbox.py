@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -434,6 +435,32 @@ def test_a_function_that_loads_the_code_itself(tmp_path, monkeypatch):
             sandbox.call("trusted:talk", given, tick=_stop_after(5), serve=lambda *_: None, **options)
         assert sandbox.call("trusted:work", given, serve=lambda *_: None, **options).value["number"] == 4
 
+
+@pytest.mark.skipif(bool(limits.missing()), reason="the system has no such limits")
+def test_a_function_reads_no_device(tmp_path, monkeypatch):
+    """It read what the user typed, and kept it from the shell."""
+    (tmp_path / "trusted.py").write_text(READER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    main, follower = os.openpty()
+    with Sandbox(()) as sandbox:
+        for folder in (tmp_path, Path(os.sep)):
+            ran = sandbox.call("trusted:read", os.ttyname(follower), folder=folder, environment={})
+            assert ran.value == ["PermissionError", "import os", True]
+    os.close(main)
+    os.close(follower)
+
+
+READER = """
+import os
+
+def read(terminal):
+    try:
+        os.close(os.open(terminal, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+        says = "read"
+    except OSError as error:
+        says = type(error).__name__
+    return [says, open(__file__).read().split("\\n")[1], bool(os.listdir())]
+"""
 
 TRUSTED = """
 import os, signal, time
