@@ -140,16 +140,16 @@ def _element_difference(received: np.ndarray, wanted: np.ndarray, tolerance: flo
 
 def _wrong_elements(received: np.ndarray, wanted: np.ndarray, tolerance: float) -> np.ndarray:
     """Return a mask that is True where elements differ."""
-    finite = np.abs(wanted[np.isfinite(wanted)])
-    # If all expected elements are 0, there must be room for rounding too.
-    limit = tolerance * max(float(finite.max(initial=0.0)), SMALLEST)
-    if wanted.dtype.kind in "iu":  # a count is right or wrong, however large it is
-        limit = min(limit, 0.5)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):  # a result can hold any numbers
+        finite = np.abs(wanted[np.isfinite(wanted)])
+        # If all expected elements are 0, there must be room for rounding too.
+        limit = tolerance * max(float(finite.max(initial=0.0)), SMALLEST)
+        if wanted.dtype.kind in "iu":  # a count is right or wrong, however large it is
+            limit = min(limit, 0.5)
         far = np.abs(received.astype(np.complex128) - wanted) > limit
-    not_finite = ~(np.isfinite(received) & np.isfinite(wanted))
-    equal = (received == wanted) | (np.isnan(received) & np.isnan(wanted))
-    return np.where(not_finite, ~equal, far)
+        not_finite = ~(np.isfinite(received) & np.isfinite(wanted))
+        equal = (received == wanted) | (np.isnan(received) & np.isnan(wanted))
+        return np.where(not_finite, ~equal, far)
 
 
 def _common_index(places: np.ndarray, shape: tuple[int, ...]) -> str:

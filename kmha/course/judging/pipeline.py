@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from kmha.course.errors import CourseError
 from kmha.course.exercises.content import Item, ReleasedItem, UnknownExerciseError
 from kmha.course.exercises.exercise import LIBRARIES
@@ -47,14 +49,20 @@ def judge(
     """
     answer = Answer(code, needed_files(item, files or {}), seconds)
     if not isinstance(item, ReleasedItem):
-        return _judge(Runner(item, sandbox, seed), answer, explained, tell)
+        return _judge_quietly(Runner(item, sandbox, seed), answer, explained, tell)
     try:
-        return _judge(ReleasedRunner(item, sandbox), answer, explained, tell)
+        return _judge_quietly(ReleasedRunner(item, sandbox), answer, explained, tell)
     except (CourseError, SandboxError, StoppedError):
         raise
     except Exception as error:  # recorded results can be anything, and are trusted when results are compared with them
         reason = f"{type(error).__name__}: {visible(str(error))[:200]}"
         raise UnknownExerciseError(f"{item.id} cannot be checked: {reason}. Download the course again.") from error
+
+
+def _judge_quietly(runner: Runner, answer: Answer, explained: bool, tell: Callable[[str], None] | None) -> Grade:
+    """Grade without warnings of NumPy: results can hold any numbers, and anything may compute with them."""
+    with np.errstate(all="ignore"):
+        return _judge(runner, answer, explained, tell)
 
 
 def _judge(runner: Runner, answer: Answer, explained: bool, tell: Callable[[str], None] | None) -> Grade:

@@ -190,6 +190,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
     if isinstance(value, np.ndarray):
-        value = value.astype(float) if value.dtype == np.longdouble else value  # JSON has no other
+        with np.errstate(over="ignore"):
+            value = value.astype(float) if value.dtype == np.longdouble else value  # JSON has no other
         return value.tolist() if value.dtype.kind in "biuf" else str(value.tolist())
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -55,6 +55,21 @@ def test_a_mistake_that_is_not_known(doubling, sandbox):
     assert grade.case is not None
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "np.full(array.shape, np.longdouble('1e4000'))",
+        "np.where(array > 0, np.longdouble('1e4000'), 2 * array)",
+        "np.where(array > 0, -1e308, 1e308)",
+    ],
+)
+def test_no_number_gives_a_warning(doubling, sandbox, value):
+    """NumPy warned on the teacher's terminal, with paths of the grader."""
+    grade = _judge(doubling, sandbox, _twice(f"return {value}"))
+    assert not grade.passed
+    rendering.as_dict(grade)
+
+
 def test_looking_for_a_small_case_takes_a_share_of_the_time(doubling, sandbox):
     """An answer that takes nearly all of its time at its import took it twice."""
     slow = "import time\ntime.sleep(3)\n" + _twice("return array**2 - 5 * array")
