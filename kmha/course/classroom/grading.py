@@ -12,6 +12,7 @@ import json
 import math
 import re
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -129,7 +130,7 @@ def own_seconds() -> float:
 
 
 def file_names(ids: Iterable[str]) -> dict[str, str]:
-    """Return a file name for each id, valid on every file system and unique even if case is ignored.
+    """Return a file name for each id, valid on every file system, and unique even if case and composition are ignored.
 
     >>> file_names(["Ann", "a/../b"])
     {'Ann': 'Ann', 'a/../b': 'a_.._b-900ea8b7'}
@@ -140,12 +141,17 @@ def file_names(ids: Iterable[str]) -> dict[str, str]:
         # 40 letters of up to 4 bytes each, a suffix, and a temporary file's suffix must fit into 255 bytes.
         name = re.sub(r"[^\w.-]", "_", id).lstrip(".")[:40]
         tries = 0
-        while (name != id and not tries) or name.casefold() in (*taken, "index", "con", "nul", "aux", "prn"):
+        while (name != id and not tries) or _folded(name) in (*taken, "index", "con", "nul", "aux", "prn"):
             digest = hashlib.sha256(f"{id}{'+' * tries}".encode()).hexdigest()
             name, tries = f"{name[:40]}-{digest[:8]}", tries + 1
-        taken.add(name.casefold())
+        taken.add(_folded(name))
         names[id] = name
     return names
+
+
+def _folded(name: str) -> str:
+    """Return what macOS compares names by."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
 
 
 def handed_in(students: Mapping[str, Sequence[Path]], assignments: Sequence[Assignment]) -> dict[Assignment, int]:

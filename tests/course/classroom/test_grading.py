@@ -4,6 +4,7 @@ import ast
 import json
 import shutil
 import threading
+import unicodedata
 from types import SimpleNamespace
 
 import pytest
@@ -375,6 +376,12 @@ def test_nobody_has_the_file_name_of_another():
     other = file_names(["Ann B"])["Ann B"]
     for ids in (["Ann B", other], [other, "Ann B"]):
         assert len(set(file_names(ids).values())) == 2
+
+
+def test_no_two_file_names_are_the_same_letters():
+    """macOS does not tell a composed letter from its parts."""
+    names = file_names(["Zo\u00eb", "ZOE\u0308", "\ud55c", "\u1112\u1161\u11ab"]).values()
+    assert len({unicodedata.normalize("NFC", name).casefold() for name in names}) == 4
 
 
 def test_file_name_leaves_room_for_temporary_files(tmp_path):
