@@ -1,5 +1,7 @@
 """`kmha course start`, `list`, `hint`, `progress`, `solution` and `reset`."""
 
+import html
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,10 +21,12 @@ from kmha.course.exercises.content import Item
 from kmha.course.judging.rendering import count
 from kmha.course.learner import checking, workspace
 from kmha.course.learner.progress import Progress, Record
+from kmha.sandbox.results import visible
 
 FOLDER = Path("kmha-course")
 BAR_WIDTH = 24  # characters
 WIDE = 110  # width of a terminal in which a list can have long headers
+_ENTITY = re.compile(r"&#?\w+;")  # a character in Markdown: &rlm; or &#x202e;
 ALL_PASSED = "You have passed all exercises."
 
 
@@ -142,15 +146,25 @@ def hint(exercise: str | None) -> int:
         out.print(f"[bold]{item.id}[/]: you have seen all {len(hints)} hints. Here they are again.\n")
         for number, text in enumerate(hints, 1):
             out.print(f"[bold]Hint {number}[/]")
-            out.print(Markdown(text))
+            out.print(_markdown(text))
             out.print()
         if not item.released:
             out.print(f"Still stuck? kmha course solution {item.id}")
         return 0
     folder.progress.update(item.id, hints=seen + 1)
     out.print(f"[bold]{item.id}, hint {seen + 1} of {len(hints)}[/]\n")
-    out.print(Markdown(hints[seen]))
+    out.print(_markdown(hints[seen]))
     return 0
+
+
+def _markdown(text: str) -> Markdown:
+    """Render the text of a course, which may be untrusted. Links show their address instead of hiding it."""
+
+    def written_out(entity: re.Match[str]) -> str:
+        letters = html.unescape(entity[0])
+        return entity[0] if visible(letters) == letters else visible(letters)
+
+    return Markdown(_ENTITY.sub(written_out, text), hyperlinks=False)
 
 
 @command

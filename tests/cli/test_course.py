@@ -291,6 +291,18 @@ def test_hints(begun):
     assert "asked for 4 hints and 0 solutions" in begun("progress")
 
 
+def test_a_hint_cannot_turn_text_around_or_hide_an_address(begun, monkeypatch):
+    """Markdown makes characters of entities, after the characters of a released course were written out."""
+    from kmha.course.exercises.content import Item
+    from kmha.course.exercises.master import Master
+
+    hint = "a&#x202e;b&rlm;c&#8238;d &lt;e&gt; [https://a.example](http://b.example) &amp;"
+    monkeypatch.setattr(Item, "master", property(lambda item: Master("# Text", "", (hint,))))
+    output = begun("hint", "a1.twice")
+    assert r"a\u202eb\u200fc\u202ed <e> https://a.example (http://b.example) &" in output
+    assert output.replace("\n", "").isprintable()
+
+
 def test_solution_before_passing(begun):
     output = begun("solution", given="n\n", status=1)
     assert "You have not passed a1.twice yet. Show its solution? This is recorded." in output
