@@ -7,7 +7,6 @@ whatever size the archive claims for it.
 import bz2
 import contextlib
 import dataclasses
-import gzip
 import io
 import mmap
 import os
@@ -15,6 +14,7 @@ import re
 import stat
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -34,6 +34,10 @@ MAX_UNPACKED = 1 << 30  # bytes of all tar archives that are decompressed
 # they are longer than that.
 MAX_HEADER, MAX_HEADERS, USUAL_HEADER = 1 << 13, 2 << 20, 1 << 10
 GLOBAL_COST = 2048  # attributes of all files in a tar archive count so many times, because each file has a copy of them
+MAX_STREAMS = (
+    1_000  # parts that were compressed by themselves, usually one a file. Each takes time, even if it is empty
+)
+CHUNK = 1 << 16  # bytes of a compressed file that are read at a time
 MAX_ENDS = 100  # times that a tar archive may be read beyond its end
 MAX_PATH = 1_000  # characters of the path of a file in an archive. Longer names would take seconds
 MAX_MEMBER, MAX_KEPT = 16 << 20, 64 << 20  # bytes of one file, and of all files, in tar archives
@@ -42,7 +46,11 @@ UNREAD = {".7z": "7z", ".rar": "RAR", ".xz": "XZ", ".txz": "XZ", ".zst": "Zstand
 ADVICE = "Ask for a .zip or a .tar.gz"
 _IGNORED = ("__MACOSX", "__pycache__")
 _DRIVE = re.compile("[A-Za-z]:(/|$)")
-_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
+# The decompressors of gzip, with its header, and of bzip2.
+_DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
+    b"\x1f\x8b": partial(zlib.decompressobj, 16 + zlib.MAX_WBITS),
+    b"BZh": bz2.BZ2Decompressor,
+}
 # XZ may ask for 4 GiB of memory.
 _UNREAD_SIGNATURES = {b"7z\xbc\xaf": "7z", b"Rar!": "RAR", b"\xfd7zXZ": "XZ", b"\x28\xb5\x2f\xfd": "Zstandard"}
 _ENCRYPTED = 1  # a flag bit of the zip format
@@ -105,6 +113,7 @@ class Archives:
     def __init__(self, suffixes: Collection[str] = ()) -> None:
         self.suffixes = suffixes
         self.files, self.count, self.members, self.kept, self.unpacked, self.headers = 0, 0, 0, 0, 0, 0
+        self.streams = 0
         self.base = Path()  # the class's folder. Below it, no link is followed, not even one that was put there since
         self.path: Path | None = None
         self.file: IO[bytes] | None = None
@@ -212,10 +221,10 @@ def _of_file(path: Path, within: PurePosixPath, note: Callable[[str], None], arc
 def _of_tar(file: Path, start: bytes, note: Callable[[str], None], archives: Archives) -> Iterator[Entry]:
     """Yield the files in a tar archive. It is read once from start to end, so the entries keep their content."""
     archives.count_archive(file)
-    opener = next((opener for mark, opener in _OPENERS.items() if start.startswith(mark)), None)
+    make = next((make for mark, make in _DECOMPRESSORS.items() if start.startswith(mark)), None)
     with (
         _open_regular(file, archives) as raw,
-        opener(raw, "rb") if opener else raw as plain,
+        _Decompressed(raw, make, archives) if make else raw as plain,
         _Tar.open(fileobj=_Limited(plain, archives), mode="r|") as archive,
     ):
         for info in archive:
@@ -269,10 +278,49 @@ class _Tar(tarfile.TarFile):
         return found
 
 
+class _Decompressed(io.RawIOBase):
+    """The content of a gzip or bzip2 file, whose streams are counted.
+
+    Python's own modules count none, and read the file name in a gzip header, which can be endless, letter by letter.
+    """
+
+    def __init__(self, raw: IO[bytes], make: Callable[[], Any], archives: Archives) -> None:
+        self.raw, self.make, self.archives = raw, make, archives
+        self.stream: Any = None
+        self.rest = b""  # what has been read, but not yet decompressed
+
+    def read(self, size: int = -1) -> bytes:
+        while size:
+            if self.stream is None and not self._begin():
+                break
+            data: bytes = self.stream.decompress(self.rest, size)
+            if self.stream.eof:
+                self.rest, self.stream = self.stream.unused_data, None
+            else:
+                self.rest = getattr(self.stream, "unconsumed_tail", b"")  # the decompressor of bzip2 keeps it itself
+            if data:
+                return data
+            if self.stream is not None and not self.rest:
+                self.rest = self.raw.read(CHUNK)
+                if not self.rest:
+                    raise EOFError("it ends too early")
+        return b""
+
+    def _begin(self) -> bool:
+        """Begin the next stream. Return False if there is none. Zeros may follow the last one."""
+        self.rest = self.rest.lstrip(b"\0") or self.raw.read(CHUNK).lstrip(b"\0")
+        if self.rest:
+            self.archives.streams += 1
+            if self.archives.streams > MAX_STREAMS:
+                raise LeftOutError(f"it consists of more than {MAX_STREAMS:,} compressed streams")
+            self.stream = self.make()
+        return bool(self.rest)
+
+
 class _Limited(io.RawIOBase):
     """A stream that ends with an error after `MAX_UNPACKED` bytes, whatever a decompressor makes of a small file."""
 
-    def __init__(self, stream: IO[bytes], archives: Archives) -> None:
+    def __init__(self, stream: IO[bytes] | io.RawIOBase, archives: Archives) -> None:
         self.stream, self.archives, self.ends = stream, archives, 0
 
     def read(self, size: int = -1) -> bytes:

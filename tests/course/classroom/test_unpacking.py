@@ -317,6 +317,44 @@ def test_limits_of_tar_archives(tmp_path, monkeypatch, limit):
     assert len(notes) == 1
 
 
+@pytest.mark.parametrize("module", [gzip, bz2])
+@pytest.mark.parametrize("size", [1, 700, 1 << 16])
+def test_compressed_files_of_several_streams(tmp_path, monkeypatch, module, size):
+    """A tar archive may be compressed in parts, with zeros behind it."""
+    monkeypatch.setattr(unpacking, "CHUNK", size)
+    files = {f"{number}.py": text for number, text in enumerate(("1" * 100_000, os.urandom(5_000).hex(), ""))}
+    data = _tar(tmp_path / "plain.tar", "w", *files.items()).read_bytes()
+    parts = [data[:700], b"", data[700:120_001], data[120_001:]]
+    (tmp_path / "plain.tar").write_bytes(b"".join(map(module.compress, parts)) + bytes(3_000))
+    assert _read(tmp_path / "plain.tar", most=1 << 20) == ({name: text.encode() for name, text in files.items()}, [])
+
+
+@pytest.mark.parametrize("module", [gzip, bz2])
+def test_empty_streams_are_counted(tmp_path, module):
+    """A MiB of them took 0.4 seconds, and 5 GiB were allowed."""
+    (tmp_path / "a.tgz").write_bytes(module.compress(b"") * 2_000)
+    note = "a.tgz is left out: it consists of more than 1,000 compressed streams."
+    assert _read(tmp_path / "a.tgz") == ({}, [note])
+
+
+class _Counted(io.BytesIO):
+    reads = 0
+
+    def read(self, size=-1):
+        self.reads += 1
+        return super().read(size)
+
+
+def test_an_endless_name_in_a_gzip_header(tmp_path, monkeypatch):
+    """It was read letter by letter."""
+    file = _Counted(b"\x1f\x8b\x08\x08\0\0\0\0\0\3" + b"a" * (1 << 20))
+    (tmp_path / "a.tgz").touch()
+    monkeypatch.setattr(_Counted, "close", lambda _: None)
+    monkeypatch.setattr(unpacking, "_open_regular", lambda *_: file.seek(0) or file)
+    assert _read(tmp_path / "a.tgz")[1] == ["a.tgz is left out: it ends too early."]
+    assert file.reads < 50
+
+
 @pytest.mark.parametrize("opener", [gzip.open, bz2.open])
 def test_damaged_tar_archives(tmp_path, opener):
     suffix = ".gz" if opener is gzip.open else ".bz2"
