@@ -41,7 +41,7 @@ class _Commands(click.Group):
         except click.ClickException as error:
             from kmha.sandbox.results import visible  # it imports NumPy
 
-            error.message = visible(error.message)  # which can quote any file
+            vars(error)["message"] = visible(error.message)  # it can quote any file; click declares it final
             raise
 
     def _invoke(self, context: click.Context) -> Any:
