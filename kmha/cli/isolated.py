@@ -191,7 +191,7 @@ def _outcome(text: str) -> dict[str, Any]:
         outcome = {}
     found = outcome.get("report") if isinstance(outcome, dict) else None
     usual = {**report.without_results("", UNJUDGED, "", []), "imported": []}
-    # A text in place of a list would be printed letter by letter.
+    # A text instead of a list would be printed letter by letter.
     if isinstance(found, dict) and all(isinstance(found.get(name, []), list) for name in usual if usual[name] == []):
         return {"report": found, "printed": ""}
     error = outcome.get("error") if isinstance(outcome, dict) else None

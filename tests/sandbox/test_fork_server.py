@@ -72,7 +72,7 @@ def test_a_worker_that_fills_the_pipe_of_its_replies():
 
 
 def test_empty_messages_count_too():
-    """Of messages without content, a worker could send millions, and the supervisor looked at no clock meanwhile."""
+    """A worker could send millions of them, and the supervisor looked at no clock meanwhile."""
     (reader, far_writer), (far_reader, writer) = os.pipe(), os.pipe()
     relay = fork_server._Relay(reader, writer, lambda *_: b"", lambda *_: None)
     pending = memoryview(bytes(fork_server.LARGEST // fork_server.LEAST * 8 + (1 << 20)))
