@@ -18,8 +18,6 @@ from typing import Any, cast, get_origin
 
 from kmha import __version__, atomic_files
 from kmha.regular_files import read_regular
-from kmha.sandbox.encoding import from_json
-from kmha.sandbox.results import visible
 from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
 
@@ -78,6 +76,8 @@ def load_config(path: Path) -> Config:
     Raises:
         FolderError: The file does not exist, is broken, or comes from a newer kmha.
     """
+    from kmha.sandbox.results import visible  # it imports NumPy
+
     try:
         values = _read_config(path)
         written, version = values["format"], values["kmha"]
@@ -112,6 +112,8 @@ def load_config(path: Path) -> Config:
 
 def _read_config(path: Path) -> Any:
     """Return what a folder's config.json holds. The folder may come from someone who is not trusted."""
+    from kmha.sandbox.encoding import from_json  # it imports NumPy, which `kmha train --help` does not need
+
     return from_json(read_regular(path / CONFIG).decode())
 
 
