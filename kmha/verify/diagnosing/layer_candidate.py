@@ -125,7 +125,7 @@ class LayerCandidate(Candidate):
         if not is_class and (self.framework != "torch" or self.adapter.variables(self.thing)):
             self.weights = self._read()
 
-    def _without_told_heads(self) -> dict[str, Any]:
+    def _without_told_heads(self) -> Mapping[str, Any]:
         """Return what was given without a number of heads that no argument takes: the user tells it of the code."""
         if "heads" in {**self.constructor_roles, **self.roles}:
             return self.given
