@@ -27,10 +27,8 @@ IMPORTING = 60.0  # extra seconds for importing the candidate's module, which ma
 FIRST = 20.0  # extra seconds for the first call, since the first operation of a framework is slow
 SILENCE = 300.0  # seconds without a call after which the process is taken to hang
 WHOLE = 1800.0  # seconds that a diagnosis may take at least, whatever the process reports
-LONGEST, LISTED = (
-    2 << 20,
-    2_000,
-)  # maximum numbers of characters of a report, and of parts of a list or lines of a text in it
+LONGEST = 2 << 20  # maximum number of characters of a report
+LISTED = 2_000  # maximum number of parts of a list in it, and of lines of a text
 FRAMEWORKS = ("numpy", "tensorflow", "keras", "torch", "jax")
 REFUSED = (
     "The sandbox refuses to write files, start processes and use the network. `kmha.verify.diagnose` in Python has no "

@@ -34,9 +34,7 @@ MAX_UNPACKED = 1 << 30  # bytes of all tar archives that are decompressed
 # they are longer than that.
 MAX_HEADER, MAX_HEADERS, USUAL_HEADER = 1 << 13, 2 << 20, 1 << 10
 GLOBAL_COST = 2048  # attributes of all files in a tar archive count so many times, because each file has a copy of them
-MAX_STREAMS = (
-    1_000  # parts that were compressed by themselves, usually one a file. Each takes time, even if it is empty
-)
+MAX_STREAMS = 1_000  # parts compressed by themselves, usually one a file. Each takes time, even if it is empty
 CHUNK = 1 << 16  # bytes of a compressed file that are read at a time
 MAX_ENDS = 100  # times that a tar archive may be read beyond its end
 MAX_PATH = 1_000  # characters of the path of a file in an archive. Longer names would take seconds

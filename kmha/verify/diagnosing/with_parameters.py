@@ -24,7 +24,7 @@ INPUTS = ("query", "key", "value", "self", "memory", "ids", "weights")
 # Roles of a function's arguments that are settings, not inputs.
 SETTINGS = ("heads", "kv_heads", "size", "value_size", "width", "inputs", "output", "inner", "epsilon")
 SIZES = (24, 40, 56, 72, 88)  # different sizes to try, all multiples of the number of heads
-MAKES = re.compile("param|weight|init")  # names of functions that make weights
+MAKES = re.compile("param|weight")  # names of functions that make weights
 LIMIT = 8  # maximum number of functions to try
 
 
