@@ -39,9 +39,10 @@ class _Commands(click.Group):
         try:
             return self._invoke(context)
         except click.ClickException as error:
-            from kmha.sandbox.results import visible  # it imports NumPy
+            if not error.message.replace("\n", "").isprintable():  # it can quote any file
+                from kmha.sandbox.results import visible  # it imports NumPy
 
-            vars(error)["message"] = visible(error.message)  # it can quote any file; click declares it final
+                vars(error)["message"] = visible(error.message)  # click declares it final
             raise
 
     def _invoke(self, context: click.Context) -> Any:
