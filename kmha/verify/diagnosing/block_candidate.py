@@ -171,9 +171,11 @@ class BlockCandidate(LayerCandidate):
 
     def _sizes_with(self, trial: Trial, drawn: BlockSizes) -> BlockSizes:
         with quietly():
-            made = self.thing if self.built else self._unbuilt(trial) if self.has_fixed_sizes else None
+            if self.built:
+                return self._sizes_of(self.thing, drawn)
+            made = self._unbuilt(trial) if self.has_fixed_sizes else None
             if made is None or not self._variables(made):  # Keras makes the weights in the first call
-                made = self.thing if self.built else self._new_in_any_dtype(trial)
+                made = self._new_in_any_dtype(trial)
             return self._sizes_of(made, drawn)
 
     def _variables(self, layer: Any) -> list[Variable]:

@@ -120,7 +120,7 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
                 return found[-1]
         # A layout in which all calls run comes before one in which a mistake explains the few that do.
         best = max(found, key=lambda one: (one.fit == Fit.RIGHT, one.share, one.fit))
-        is_usual = best.convention.entry == candidate.input_layouts()[0]["entry"]
+        is_usual = best.convention.entry == layouts[0]["entry"]
         runs_oddly = best.fit == Fit.RUNS and best.share == 1 and kind != SIZE_KINDS[0] and is_usual
         if (best.fit >= Fit.EXPLAINED and best.share > ENOUGH) or runs_oddly:
             break

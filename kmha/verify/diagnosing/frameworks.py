@@ -3,9 +3,10 @@
 A framework is imported only when it is needed.
 """
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -43,15 +44,11 @@ def function_of(thing: Any) -> Any:
 
 def _imports(function: Any, seen: set[int]) -> set[str]:
     """Return the top-level names of the modules that the names in a function's code refer to."""
-    code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    if code is None or id(function) in seen:
+    if not hasattr(function, "__code__") or id(function) in seen:
         return set()
     seen.add(id(function))
-    names = _names(code)
-    found = names & {*FRAMEWORKS} - {"numpy"}  # imported inside the function
-    values = [scope[name] for name in names & scope.keys()]
-    values += [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
-    for value in values:
+    found = names_in(function.__code__) & {*FRAMEWORKS} - {"numpy"}  # imported inside the function
+    for value in named_in(function).values():
         home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None) or ""
         found.add(str(home).split(".")[0])
     for helper in _helpers(function):
@@ -61,10 +58,8 @@ def _imports(function: Any, seen: set[int]) -> set[str]:
 
 def _helpers(function: Any) -> list[Any]:
     """Return the functions of the same module that a function's code names."""
-    code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    found = [scope[name] for name in sorted(_names(code) if code else ()) if inspect.isfunction(scope.get(name))]
-    found += [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if not _is_empty(cell)]
-    return [each for each in found if inspect.isfunction(each) and each.__module__ == function.__module__]
+    named = named_in(function).values() if hasattr(function, "__code__") else ()
+    return [each for each in named if inspect.isfunction(each) and each.__module__ == function.__module__]
 
 
 def with_helpers(functions: Iterable[Any]) -> list[Any]:
@@ -98,15 +93,13 @@ def numbers_read(kinds: Iterable[type]) -> dict[str, int]:
         seen.add(kind)
         functions = [each for each in vars(kind).values() if inspect.isfunction(each)]
         for each in with_helpers(functions):
-            texts, scope = texts_of(each.__code__), getattr(each, "__globals__", {})
-            inner = [scope[name] for name in texts & scope.keys() if isinstance(scope[name], type)]
-            waiting += [each for each in inner if each.__module__ == kind.__module__]
-            around = zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)
-            named = {**{name: scope[name] for name in texts & scope.keys()}, **vars(kind)}
-            named |= {name: cell.cell_contents for name, cell in around if not _is_empty(cell)}
-            for value in [*named.values()]:
-                named |= {name: field for name, field in _fields(value).items() if name in texts}
-            found |= named
+            named = {**vars(kind), **named_in(each)}
+            waiting += [
+                value for value in named.values() if isinstance(value, type) and value.__module__ == kind.__module__
+            ]
+            texts = texts_of(each.__code__)
+            fields = [item for value in named.values() for item in _fields(value).items()]
+            found |= {**named, **{name: value for name, value in fields if name in texts}}
     return {name: value for name, value in found.items() if type(value) is int}
 
 
@@ -119,11 +112,34 @@ def _fields(value: Any) -> Mapping[str, Any]:
     return getattr(value, "__dict__", {})
 
 
-def texts_of(code: Any) -> frozenset[str]:
-    """Return the names of variables and attributes in code, and its texts, with which it reads dicts."""
-    constants = [item for each in code.co_consts for item in (each if isinstance(each, tuple) else (each,))]
-    found = {*code.co_names, *(each for each in constants if isinstance(each, str))}
-    return frozenset(found.union(*(texts_of(each) for each in constants if inspect.iscode(each))))
+def names_in(code: Any) -> set[str]:
+    """Return the names of variables and attributes in code, and in the code inside it."""
+    return {name for each in _with_inner(code) for name in each.co_names}
+
+
+def texts_of(code: Any) -> set[str]:
+    """Return the names in code and its texts, with which it reads dicts."""
+    constants = [constant for each in _with_inner(code) for constant in each.co_consts]
+    items = [item for each in constants for item in (each if isinstance(each, tuple) else (each,))]
+    return names_in(code) | {item for item in items if isinstance(item, str)}
+
+
+def _with_inner(code: Any) -> Iterator[Any]:
+    """Yield a code object and the code objects inside it."""
+    yield code
+    for constant in code.co_consts:
+        if inspect.iscode(constant):
+            yield from _with_inner(constant)
+
+
+def named_in(function: Any) -> dict[str, Any]:
+    """Return the values that the names in a function's code have in its module and in the functions around it."""
+    scope = function.__globals__
+    found = {name: scope[name] for name in sorted(names_in(function.__code__)) if name in scope}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # the cell is empty
+            found[name] = cell.cell_contents
+    return found
 
 
 def source_with_helpers(kind: type) -> str:
@@ -138,22 +154,6 @@ def source_of(thing: Any) -> str:
         return inspect.getsource(thing)
     except (OSError, TypeError):
         return ""
-
-
-def _is_empty(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is cell
-    except ValueError:
-        return True
-
-
-def _names(code: Any) -> set[str]:
-    """Return the names in a code object and in the code objects inside it."""
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if inspect.iscode(constant):
-            names |= _names(constant)
-    return names
 
 
 def to_tensor(array: Any, framework: str, dtype: str) -> Any:

@@ -5,6 +5,7 @@ a layer that is already built are read and kept.
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -31,7 +32,6 @@ from kmha.verify.diagnosing.calling import (
     mask_arguments,
     positional_only,
     roles_by_place,
-    values_by_role,
     with_copies,
     without_neutral,
 )
@@ -49,6 +49,7 @@ from kmha.verify.diagnosing.weights import (
     arrangements,
     extras_of,
     number_of_heads,
+    number_with_role,
     possible_sizes,
     stated_number,
     weights_of_layer,
@@ -496,7 +497,7 @@ class LayerCandidate(Candidate):
         letter = {"T": 1, "O": sizes["O"], "I": sizes["I query"], "H": sizes["H"]}
         return self.constructor_arguments(values, letter)
 
-    @property
+    @functools.cached_property
     def square_length(self) -> int:
         """T and S of trials with equal lengths: the number of positions that the candidate states, if it is not large.
 
@@ -510,8 +511,7 @@ class LayerCandidate(Candidate):
         elif "length" in self.constructor_roles:
             return trials.SQUARE_LENGTH
         else:
-            stated = {**frameworks.numbers_read([thing]), **values_by_role(self.given)}
-            found = next((n for name, n in stated.items() if naming.argument(name) == "length"), None)
+            found = number_with_role([*self.given.items(), *frameworks.numbers_read([thing]).items()], "length")
         return found if found and 1 < found <= LENGTH else trials.SQUARE_LENGTH
 
     @property

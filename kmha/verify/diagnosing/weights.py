@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -474,12 +474,17 @@ def stated_number(layer: Any, given: Mapping[str, Any], role: str) -> int | None
     parts = list(layer.modules()) if hasattr(layer, "named_parameters") else [layer]
     inside = [value for part in parts for value in vars(part).values() if _is_plain_object(value)]
     stated = [item for owner in (*parts, *inside) for item in vars(owner).items()]
-    kinds = {type(getattr(part, "module", part)) for part in parts}
-    read = frameworks.numbers_read(filter(frameworks.is_own, kinds))
-    for name, value in [*given.items(), *stated, *read.items()]:
-        if naming.argument(name.strip("_")) == role and isinstance(value, int) and not isinstance(value, bool):
-            return value
-    return None
+    found = number_with_role([*given.items(), *stated], role)
+    if found is None:
+        kinds = {type(getattr(part, "module", part)) for part in parts}
+        found = number_with_role(frameworks.numbers_read(filter(frameworks.is_own, kinds)).items(), role)
+    return found
+
+
+def number_with_role(items: Iterable[tuple[str, Any]], role: str) -> int | None:
+    """Return the first whole number whose name means this role."""
+    numbers = ((name, value) for name, value in items if isinstance(value, int) and not isinstance(value, bool))
+    return next((value for name, value in numbers if naming.argument(name.strip("_")) == role), None)
 
 
 def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:

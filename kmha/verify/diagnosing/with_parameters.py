@@ -105,8 +105,8 @@ def as_class(function: Any) -> type[WithParameters] | None:
     return None if made_up is None else _made_class(function, made_up, place, {}, is_dict=True)
 
 
-def _texts_of_function(function: Any) -> frozenset[str]:
-    return frozenset().union(*(frameworks.texts_of(each.__code__) for each in frameworks.with_helpers([function])))
+def _texts_of_function(function: Any) -> set[str]:
+    return set().union(*(frameworks.texts_of(each.__code__) for each in frameworks.with_helpers([function])))
 
 
 def _place(found: Parameters) -> str | None:
@@ -154,7 +154,7 @@ def _may_make(function: Callable[..., Any]) -> bool:
     return not any(naming.argument(n) in INPUTS for n in required)
 
 
-def _roles_of_maker(maker: Callable[..., Any], texts: frozenset[str]) -> dict[str, str] | None:
+def _roles_of_maker(maker: Callable[..., Any], texts: set[str]) -> dict[str, str] | None:
     """Return the names of the sizes that a function takes, keyed by role, or `None` if it does not make the weights.
 
     The sizes that names do not tell are tried: the width is the one that most axes have.

@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.calling import METHODS
 from kmha.verify.diagnosing.candidate import Candidate
 
@@ -84,9 +85,7 @@ def _reachable(thing: Any, parts: list[type]) -> Iterator[Any]:
             continue
         seen.add(id(function))
         yield function
-        scope = function.__globals__
-        named = [scope[name] for name in _names(function.__code__) if name in scope]
-        named += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+        named = frameworks.named_in(function).values()
         queue += [value for value in named if inspect.isfunction(value) and _root(value) == root]
 
 
@@ -126,18 +125,6 @@ def _root(thing: Any) -> str:
 
 def _is_own(thing: Any) -> bool:
     return str(getattr(thing, "__module__", "")).split(".")[0] not in FRAMEWORKS
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
-
-
-def _names(code: Any) -> set[str]:
-    inner = [_names(constant) for constant in code.co_consts if inspect.iscode(constant)]
-    return set(code.co_names).union(*inner)
 
 
 def _read(function: Any) -> SourceFunction | None:
