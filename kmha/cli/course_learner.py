@@ -21,7 +21,7 @@ from kmha.course.exercises.content import Item
 from kmha.course.judging.rendering import count
 from kmha.course.learner import checking, workspace
 from kmha.course.learner.progress import Progress, Record
-from kmha.sandbox.results import visible
+from kmha.sandbox.control_characters import visible
 
 FOLDER = Path("kmha-course")
 BAR_WIDTH = 24  # characters

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.text import Text
 
 from kmha.cli import common
+from kmha.sandbox.control_characters import visible
 from kmha.sandbox.encoding import from_json
 from kmha.sandbox.errors import SandboxError
-from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import CallResult, Sandbox
 from kmha.sandbox.worker_api import remote
 

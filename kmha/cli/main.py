@@ -26,6 +26,7 @@ from kmha.cli.options import (
     search_options,
     to_write,
 )
+from kmha.sandbox.control_characters import visible
 
 TRAINING_DTYPES = ("float32", "mixed_float16", "mixed_bfloat16")
 _SEED = click.IntRange(0, 2**32 - 1)  # NumPy's range
@@ -39,10 +40,7 @@ class _Commands(click.Group):
         try:
             return self._invoke(context)
         except click.ClickException as error:
-            if not error.message.replace("\n", "").isprintable():  # it can quote any file
-                from kmha.sandbox.results import visible  # it imports NumPy
-
-                vars(error)["message"] = visible(error.message)  # click declares it final
+            vars(error)["message"] = visible(error.message)  # it can quote any file; click declares it final
             raise
 
     def _invoke(self, context: click.Context) -> Any:

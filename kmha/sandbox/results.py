@@ -4,11 +4,11 @@ import contextlib
 import dataclasses
 import io
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kmha.sandbox import encoding
+from kmha.sandbox.control_characters import visible
 from kmha.sandbox.encoding import LARGEST, PARTS, EncodingError
 from kmha.sandbox.limits import DATA, THREADS
 from kmha.sandbox.worker import PRINTED, error_record
@@ -122,20 +122,6 @@ def _error(error: Any) -> dict[str, Any]:
 
 def _printed(message: Mapping[str, Any]) -> str:
     return _text(message.get("printed", ""), PRINTED + 100)
-
-
-def visible(text: str) -> str:
-    """Write out characters that a terminal or a browser would obey instead of showing them, except ends of lines.
-
-    >>> print(visible("\\x1b[2J\\u202ereversed"))
-    \\x1b[2J\\u202ereversed
-    """
-    return "".join(map(_visible, text.replace("\r\n", "\n")))
-
-
-def _visible(letter: str) -> str:
-    shown = letter.isprintable() or letter in "\n\t" or unicodedata.category(letter) == "Zs"
-    return letter if shown else letter.encode("unicode_escape").decode("ascii")
 
 
 def _text(value: Any, longest: int) -> str:

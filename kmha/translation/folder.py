@@ -18,6 +18,7 @@ from typing import Any, cast, get_origin
 
 from kmha import __version__, atomic_files
 from kmha.regular_files import read_regular
+from kmha.sandbox.control_characters import visible
 from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
 
@@ -76,8 +77,6 @@ def load_config(path: Path) -> Config:
     Raises:
         FolderError: The file does not exist, is broken, or comes from a newer kmha.
     """
-    from kmha.sandbox.results import visible  # it imports NumPy
-
     try:
         values = _read_config(path)
         written, version = values["format"], values["kmha"]
@@ -150,8 +149,8 @@ def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> t
 
     Args:
         path: The model folder.
-        step: `None` loads the finished model. Otherwise the model gets the average weights of the last checks up to
-            this step: of `training.average` checks, or of fewer if fewer were kept.
+        step: Number of a step, to load the average weights of the last `training.average` checks up to it, or of fewer
+            if fewer were kept. `None` loads the finished model.
         dtype: Dtype policy of the model.
 
     Raises:

@@ -14,7 +14,7 @@ from kmha.course.classroom.grading import GradedSubmission
 from kmha.course.exercises import extras
 from kmha.course.exercises.content import Assignment
 from kmha.course.judging.marking import error_text
-from kmha.sandbox.results import visible
+from kmha.sandbox.control_characters import visible
 
 TEMPLATES = "templates"
 

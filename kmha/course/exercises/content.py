@@ -26,8 +26,8 @@ from kmha.course.exercises import master, records
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
 from kmha.course.exercises.master import Master
 from kmha.regular_files import MAX_BYTES, read_regular
+from kmha.sandbox.control_characters import visible
 from kmha.sandbox.encoding import LARGEST, EncodingError, decode
-from kmha.sandbox.results import visible
 
 RELEASED_FOLDER = ".checks"  # the folder in a released course that contains its assignments
 RELEASED_SUFFIX = ".checks"  # suffix of an exercise's file in that folder

@@ -16,7 +16,7 @@ import numpy as np
 from kmha.course.exercises.exercise import Check, Exercise, Inputs
 from kmha.course.judging.comparing import difference, has_text
 from kmha.course.judging.planning import Plan
-from kmha.sandbox.results import visible
+from kmha.sandbox.control_characters import visible
 from kmha.sandbox.sandbox import CallResult, TaskResult
 from kmha.sandbox.worker import arrays, error_record
 

@@ -14,8 +14,8 @@ from kmha.course.judging.marking import Grade, bounded, mark
 from kmha.course.judging.policy import violation
 from kmha.course.judging.released import NO_CHECKS, ReleasedRunner
 from kmha.course.judging.running import Answer, Runner, needed_files
+from kmha.sandbox.control_characters import visible
 from kmha.sandbox.errors import SandboxError, StoppedError
-from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import Sandbox, TaskResult
 from kmha.sandbox.worker import error_record
 

@@ -25,8 +25,8 @@ from kmha.course.judging.explaining import bank_outputs, tolerances_of
 from kmha.course.judging.marking import FORM, GROWTH, ROOM, NamedMistake, size
 from kmha.course.judging.planning import Plan, PlannedCall
 from kmha.course.judging.running import Answer, Runner, needed_solutions
+from kmha.sandbox.control_characters import visible
 from kmha.sandbox.encoding import encode
-from kmha.sandbox.results import visible
 from kmha.sandbox.sandbox import SIGNATURE, CallResult, Sandbox
 
 UNDECIDED = "your result differs from the solution's. Your teacher's grading decides whether it is right all the same."

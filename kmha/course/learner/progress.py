@@ -11,8 +11,8 @@ from typing import Any
 from kmha import atomic_files
 from kmha.course.errors import CourseError
 from kmha.regular_files import MAX_BYTES, open_regular
+from kmha.sandbox.control_characters import visible
 from kmha.sandbox.encoding import from_json
-from kmha.sandbox.results import visible
 
 LARGEST = 10**9  # maximum number in a record. Python writes no number of more than 4,300 digits
 
