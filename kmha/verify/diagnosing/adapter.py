@@ -30,3 +30,7 @@ class Adapter:
     def configured(self, layer: Any) -> dict[str, Any] | None:
         """Return the constructor's arguments of a module without parameters, or `None` if it has parameters."""
         return None
+
+    def is_weightless(self, layer: Any) -> bool:
+        """Return whether a layer has no weights, and no call will make any."""
+        return False

@@ -13,13 +13,15 @@ KERAS_OWN = (
 )
 
 
-def walk(owner: Any, layer: type, wanted: type, path: str = "", seen: Any = None) -> Iterator[tuple[str, Any]]:
+def walk(
+    owner: Any, layer: type, wanted: type | tuple[type, ...], path: str = "", seen: Any = None
+) -> Iterator[tuple[str, Any]]:
     """Yield all objects of type `wanted` below `owner`, each with its attribute path.
 
     Args:
         owner: Object to begin with.
         layer: Type of the objects whose attributes are searched, beside lists, tuples and dicts.
-        wanted: Type of the objects to find, such as variables.
+        wanted: Type or types of the objects to find, such as variables.
         path: Path of `owner`.
         seen: Ids of the objects that have been searched.
     """
@@ -35,7 +37,8 @@ def walk(owner: Any, layer: type, wanted: type, path: str = "", seen: Any = None
     elif isinstance(owner, layer):
         own = {name: number for number, name in enumerate(KERAS_OWN)}
         for name, value in sorted(vars(owner).items(), key=lambda item: own.get(item[0], -1)):
-            if isinstance(value, layer | wanted | list | tuple | dict) and not name.startswith("_self_"):
+            searched = isinstance(value, layer | list | tuple | dict) or isinstance(value, wanted)
+            if searched and not name.startswith("_self_"):
                 inner = name.strip("_")
                 yield from walk(value, layer, wanted, f"{path}.{inner}" if path else inner, seen)
 

@@ -32,6 +32,7 @@ from kmha.verify.diagnosing.calling import (
     EMPTY,
     CandidateError,
     guessed_arguments,
+    lengths_of,
     to_candidate_mask,
     values_by_role,
     without_flags,
@@ -200,9 +201,9 @@ class BlockCandidate(LayerCandidate):
         """Return the drawn sizes, with the sizes among the constructor's given arguments in their places."""
         names = naming.roles_of(self.constructor_parameters, self.said)
         given = {role: self.given[name] for role, name in names.items() if isinstance(self.given.get(name), int)}
-        width, heads = given.get("width", 0), given.get("heads", drawn.heads)
-        if not width:
-            width = heads * drawn.size
+        heads = given.get("heads", drawn.heads)
+        widths = [given[role] for role in ("width", "inputs", "output") if given.get(role)]
+        width = widths[0] if widths else heads * given.get("size", drawn.size)
         heads = next(number for number in (heads, 2, 3, 1) if width % number == 0)
         inner = given.get("inner", drawn.inner)
         return dataclasses.replace(drawn, heads=heads, width=width, size=width // heads, memory=width, inner=inner)
@@ -389,8 +390,8 @@ class BlockCandidate(LayerCandidate):
                 arguments[name] = self.tensor(to_candidate_mask(self, mask, trial, self._meaning(role)), trial)
             elif self.neutral_masks or self.call_parameters[name].default is EMPTY:
                 arguments[name] = self._neutral(role, trial) if self.neutral_masks else None
-        if "lengths" in self.roles and trial.key_mask is not None:
-            arguments[self.roles["lengths"]] = self.tensor(trial.key_mask.sum(-1), trial)
+        if "lengths" in self.roles:
+            arguments |= lengths_of(self, self.roles["lengths"], trial)
         flags = {"training": trial.training, "deterministic": not trial.training}
         arguments |= {self.roles[role]: flag for role, flag in flags.items() if role in self.roles}
         if "causal" in self.roles and (trial.causal or self.call_parameters[self.roles["causal"]].default is True):

@@ -346,8 +346,8 @@ def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> di
     for role, array in arrays.items():
         if array is not None and role in roles:
             found[roles[role]] = candidate.tensor(array, trial)
-    if "lengths" in roles and trial.key_mask is not None:
-        found[roles["lengths"]] = candidate.tensor(np.asarray(trial.key_mask).sum(-1), trial)
+    if "lengths" in roles:
+        found |= lengths_of(candidate, roles["lengths"], trial)
     flags = {"causal": trial.causal, "training": trial.training, "deterministic": not trial.training}
     flags["scores"] = bool(trial.more.get("scores", True))
     for role, flag in flags.items():
@@ -360,6 +360,18 @@ def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> di
     return found
 
 
+def lengths_of(candidate: Any, name: str, trial: Trial) -> dict[str, Any]:
+    """Return the numbers of keys that are not padding, keyed by the name of the argument that takes them.
+
+    Without padding, a required argument is `None`, or the number of all keys for code that cannot take `None`.
+    """
+    if trial.key_mask is not None:
+        return {name: candidate.tensor(np.asarray(trial.key_mask).sum(-1), trial)}
+    if candidate.neutral_masks:
+        return {name: candidate.tensor(np.full(len(trial.query), trial.key.shape[-2]), trial)}
+    return {name: None} if _default(candidate.call_parameters, name) is EMPTY else {}
+
+
 def possible_masks(roles: Mapping[str, str], found: Mapping[str, Any]) -> list[str]:
     """Return the roles of the masks without a default, and of those that may be `None`, which some code cannot take."""
     masks = ("mask", "look_ahead", "padding", "query_padding", "lengths")
@@ -369,8 +381,6 @@ def possible_masks(roles: Mapping[str, str], found: Mapping[str, Any]) -> list[s
 def _neutral(candidate: Any, role: str, trial: Trial) -> Any:
     """Return a mask that hides nothing."""
     items, rows, columns = len(trial.query), trial.query.shape[-2], trial.key.shape[-2]
-    if role == "lengths":
-        return candidate.tensor(np.full(items, columns), trial)
     if role in ("mask", "look_ahead"):
         return candidate.tensor(
             mask_of(candidate, dataclasses.replace(trial, mask=np.ones((items, rows, columns), bool))), trial

@@ -168,11 +168,11 @@ def read_fields(construct: Callable[[Any], Any], parameter: inspect.Parameter) -
 
 
 def read_later(layer: Any, config: Any) -> list[str]:
-    """Return the sizes that the code of a layer reads from the configuration that it keeps, such as in its call."""
+    """Return the fields that the code of a layer reads from the configuration that it keeps, such as in its call."""
     places = [name for name, value in getattr(layer, "__dict__", {}).items() if value is config]
     code = frameworks.source_of(type(layer)) if places else ""
     found = re.findall(rf"\bself\.(?:{'|'.join(places)})(?:\.|\[['\"])(\w+)", code) if places else []
-    return [name for name in dict.fromkeys(found) if naming.argument(name) in (*SIZES, "width")]
+    return list(dict.fromkeys(found))
 
 
 def made(own: type | None, values: Mapping[str, Any]) -> Any:

@@ -112,7 +112,7 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
             break
         layouts = candidate.input_layouts()
         if kind != SIZE_KINDS[0] and not candidate.core:  # building layers takes time
-            layouts = [each for each in layouts if each["entry"] in (layouts[0]["entry"], TIME, SINGLE)]
+            layouts = [each for each in layouts if each["entry"] in (layouts[0]["entry"], BATCH, TIME, SINGLE)]
         for entry in layouts:
             if _worth_trying(entry, [one for one in found if one.convention.sizes == kind]):
                 found.append(_try_layout(candidate, seed, {**entry, "sizes": kind}))
@@ -126,6 +126,8 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
             break
     use(candidate, best)
     _choose_mask_convention(candidate, best.drawn, best.fit)
+    if best.fit >= Fit.EXPLAINED and candidate.core:
+        best = _with_masks(candidate, seed, best, layouts)
     explained = [one.convention.entry for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT]
     same_kind = [entry for entry in explained if entry != best.convention.entry]
     wrong_layout = same_kind[0] if same_kind else None
@@ -134,6 +136,37 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
         drawn = tuple(trial for trial in drawn if not trial.rate)
     _choose_returned(candidate, drawn)
     return dataclasses.replace(best, drawn=drawn, convention=candidate.convention, wrong_layout=wrong_layout)
+
+
+def _with_masks(
+    candidate: Candidate, seed: int, best: ChosenConvention, layouts: Sequence[Mapping[str, Any]]
+) -> ChosenConvention:
+    """Return a layout that suits the candidate as well as the best, if more calls with masks run, or else the best.
+
+    A function of (B, P, O) may be right for (B, H, P, O) too, as long as it gets no mask (B, S).
+    """
+    chosen, most = candidate.convention, _share_with_masks(candidate, best.drawn)
+    alike = {entry for group in ALIKE if best.convention.entry in group for entry in group}
+    for entry in layouts:
+        if most == 1 or entry["entry"] not in alike - {chosen.entry}:
+            continue
+        other = _try_layout(candidate, seed, {**entry, "sizes": best.convention.sizes})
+        if other.fit < best.fit:
+            continue
+        _choose_mask_convention(candidate, other.drawn, other.fit)
+        share = _share_with_masks(candidate, other.drawn)
+        if share > most:
+            best, chosen, most = other, candidate.convention, share
+    if candidate.convention != chosen:
+        use(candidate, best)
+        candidate.use_convention(chosen)
+    return best
+
+
+def _share_with_masks(candidate: Candidate, drawn: Sequence[Trial]) -> float:
+    """Return the share of the calls with masks that run, or 1 if no call has a mask."""
+    masked = [trial for trial in _usual(drawn) if not _is_plain(trial)]
+    return sum(not candidate.evaluate(trial).answer.error for trial in masked) / len(masked) if masked else 1.0
 
 
 def use(candidate: Candidate, chosen: ChosenConvention) -> None:

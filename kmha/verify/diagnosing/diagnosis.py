@@ -55,6 +55,7 @@ from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
+from kmha.verify.diagnosing.making_layers import as_layer
 from kmha.verify.diagnosing.with_parameters import as_class
 from kmha.verify.mistakes import Mistake
 
@@ -368,6 +369,8 @@ def candidate_of(
     name = name_of(thing)
     if not isinstance(thing, type) and not is_module and (held := as_class(thing)) is not None:
         thing, roles = held, {**held.roles, **roles}
+    elif not isinstance(thing, type) and not is_module and (made := as_layer(thing)) is not None:
+        thing = made
     if isinstance(thing, type) or is_module or any(hasattr(thing, method) for method in ("call", "forward")):
         layer = None
         chain = chain or kind_of(thing, arguments, roles)

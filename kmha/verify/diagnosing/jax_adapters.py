@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.attributes import inside, walk
 from kmha.verify.diagnosing.calling import constructor, parameters, random_names
+from kmha.verify.diagnosing.shared_variables import with_other_names
 from kmha.verify.diagnosing.weights import Slot, Variable
 
 QUICK = "unsafe_rbg"  # a way to draw random numbers that JAX compiles faster than its usual way
@@ -34,6 +35,7 @@ class Held:
         self.rest: dict[str, Any] = {}  # variables that are no parameters
         self.inner: list[Any] = []  # modules inside the module
         self.unused: set[str] = set()  # paths of sublayers that the module never calls
+        self.places: list[list[str]] = []  # paths of each module that has several
 
     def set(self, path: tuple[str, ...], array: np.ndarray) -> None:
         """Set the parameter at `path`."""
@@ -124,14 +126,15 @@ class LinenAdapter(JaxAdapter):
         def run(module: Any) -> None:
             module(**arguments, **self._keys(layer))
             first = next(value for value in arguments.values() if hasattr(value, "shape"))
-            for path, part in walk(module, nn.Module, nn.Dense):
+            for path, part in walk(module, nn.Module, (nn.Dense, nn.DenseGeneral)):
                 if id(part) not in called:  # this layer is never used, which is a mistake, but it needs weights
-                    part(first)
+                    part(first if isinstance(getattr(part, "axis", -1), int) else _of_heads(first, called.values()))
                     layer.unused.add(path)
 
         with nn.intercept_methods(remember):
             made = layer.module.init(self._random(), method=run)
         layer.inner = list(called.values())
+        layer.places = [paths for owner in layer.inner for paths in _several_names(owner, nn.Module)]
         layer.arrays = dict(_flat(made.get("params", {})))
         layer.rest = {name: value for name, value in made.items() if name != "params"}
         layer.cast(dtype)
@@ -141,6 +144,9 @@ class LinenAdapter(JaxAdapter):
         mutable = list(layer.rest) or False
         result = layer.module.apply(variables, rngs=self._random(), mutable=mutable, **arguments, **self._keys(layer))
         return result[0] if mutable else result
+
+    def variables(self, layer: Held) -> list[Variable]:
+        return with_other_names(super().variables(layer), layer.places)
 
     def _random(self) -> dict[str, Any]:
         return {"params": self.random_key(), "dropout": self.random_key()}
@@ -211,10 +217,15 @@ class HaikuAdapter(JaxAdapter):
 
 
 class EquinoxAdapter(JaxAdapter):
-    """Adapter of an `equinox.Module`, which takes one item at a time, and is mapped over a batch."""
+    """Adapter of an `equinox.Module`, which usually takes one item at a time, and is mapped over a batch.
+
+    Attributes:
+        is_mapped: Whether calls are mapped over the batch, or `None` until a call with a batch runs.
+    """
 
     epsilon = 1e-5
     single = True
+    is_mapped: bool | None = None
 
     def working_copy(self, layer: Any) -> Any:
         return self._held(layer)
@@ -249,9 +260,17 @@ class EquinoxAdapter(JaxAdapter):
         keys = {name: self.random_key() for name in random_names(parameters(type(module).__call__))}
         arrays = {name: value for name, value in arguments.items() if hasattr(value, "shape")}
         rest = {name: value for name, value in arguments.items() if name not in arrays}
-        if not _has_batch(arrays):
+        if self.is_mapped is False or not _has_batch(arrays):
             return module(**arguments, **keys)
-        return jax.vmap(lambda items: module(**items, **rest, **keys))(arrays)
+        try:
+            result = jax.vmap(lambda items: module(**items, **rest, **keys))(arrays)
+            self.is_mapped = True
+        except Exception:  # untrusted code may raise anything
+            if self.is_mapped:
+                raise
+            result = module(**arguments, **keys)
+            self.is_mapped = False
+        return result
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make a module with these weights."""
@@ -264,7 +283,7 @@ class EquinoxAdapter(JaxAdapter):
             "layer = equinox.tree_at(weights, equinox.nn.inference_mode(layer), [",
             *arrays,
             "])",
-            *_mapped(call),
+            *([] if self.is_mapped is False else _mapped(call)),
         ]
 
 
@@ -346,6 +365,21 @@ def required_keys(function: Any, key: Callable[[], Any]) -> dict[str, Any]:
 def is_transposed(name: str) -> bool | None:
     """Return whether a matrix with this name is (out, in), or `None` if the name does not say so."""
     return True if name in OUT_IN else False if name in IN_OUT else None
+
+
+def _several_names(owner: Any, module: type) -> Iterator[list[str]]:
+    """Yield the paths of each module that several attributes of `owner` refer to, the path of its parameters first."""
+    names: dict[int, list[str]] = {}
+    parts = {name: part for name, part in vars(owner).items() if isinstance(part, module) and name != "parent"}
+    for name, part in parts.items():
+        names.setdefault(id(part), [".".join(part.path)]).append(".".join((*owner.path, name)))
+    yield from (paths for paths in names.values() if len(paths) > 2)
+
+
+def _of_heads(inputs: Any, called: Iterable[Any]) -> Any:
+    """Return inputs (..., H, O), as the projection of the output takes them, with the sizes of another projection."""
+    features = next(part.features for part in called if not isinstance(getattr(part, "features", 0), int))
+    return _jnp().zeros((*inputs.shape[:-1], *features), inputs.dtype)
 
 
 def _attributes(module: Any) -> Mapping[str, Any]:

@@ -75,11 +75,14 @@ class KerasAdapter(Adapter):
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
         """Make the weights, by a first call."""
+        was_built = layer.built
         with self._computing_in(dtype):
             self.call(layer, arguments, False)
+            if was_built:  # it is the user's, and is left as it is
+                return
             shapes = [tuple(value.shape) for value in arguments.values() if hasattr(value, "shape")]
             for part in layer._flatten_layers(include_self=False):
-                if isinstance(part, self.keras.layers.Dense) and not part.built:
+                if isinstance(part, self._dense) and not part.built:
                     part.build(shapes[0])  # the call never uses this sublayer, which is a mistake, but it needs weights
                     self.unused.add(part)
 
@@ -107,7 +110,26 @@ class KerasAdapter(Adapter):
             )
             for variable in layer.weights
         ]
-        return with_shared(layer, found)
+        return with_shared(layer, [*found, *self._never_made(layer)])
+
+    def is_weightless(self, layer: Any) -> bool:
+        return bool(layer.built) and not self.variables(layer)
+
+    @functools.cached_property
+    def _dense(self) -> tuple[type, ...]:
+        """The classes of projections."""
+        layers = self.keras.layers
+        return tuple(getattr(layers, name) for name in ("Dense", "EinsumDense") if hasattr(layers, name))
+
+    def _never_made(self, layer: Any) -> Iterator[Variable]:
+        """Yield the weights of each projection that a built layer never calls, in the shapes of one that it calls."""
+        parts = list(walk(layer, self.keras.layers.Layer, self._dense))
+        for path, part in parts:
+            alike = [other for _, other in parts if other.built and _settings(other) == _settings(part)]
+            for variable in () if part.built or not alike else alike[0].weights:
+                array = np.random.default_rng(SEED).normal(size=tuple(variable.shape))
+                kind = variable.name.rpartition("/")[2].partition(":")[0]
+                yield Variable(f"{path}.{kind}", array.shape, lambda _: None, lambda array=array: array, used=False)
 
     def parts(self, layer: Any) -> list[Any]:
         """Return the sublayers of a layer."""
@@ -216,6 +238,9 @@ class TorchAdapter(Adapter):
         ]
         return with_shared(layer, found)
 
+    def is_weightless(self, layer: Any) -> bool:
+        return not self.variables(layer)
+
     def parts(self, layer: Any) -> list[Any]:
         """Return the submodules of a module."""
         return list(layer.modules())[1:]
@@ -236,6 +261,11 @@ class TorchAdapter(Adapter):
         arrays = ",\n    ".join(items)
         loaded = [f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)"] if items else []
         return [f"layer = {made}.to(torch.{dtype}).eval()", f"{call}  # makes the weights of lazy modules", *loaded]
+
+
+def _settings(layer: Any) -> dict[str, Any]:
+    """Return the configuration of a Keras layer without its name and the record of how it was built."""
+    return {name: value for name, value in layer.get_config().items() if name not in ("name", "build_config")}
 
 
 def _value(variable: Any) -> np.ndarray:

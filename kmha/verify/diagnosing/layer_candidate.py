@@ -123,7 +123,7 @@ class LayerCandidate(Candidate):
         self.convention = Convention(
             0, mask_meaning=self.meanings("mask")[0], padding_meaning=self.meanings("padding")[0]
         )
-        if not is_class and (self.framework != "torch" or self.adapter.variables(self.thing)):
+        if not is_class and not self.adapter.is_weightless(self.thing):
             self.weights = self._read()
 
     def _without_told_heads(self) -> Mapping[str, Any]:
@@ -139,9 +139,13 @@ class LayerCandidate(Candidate):
         return {name: parameter for name, parameter in found.items() if name not in supplied or name in self.given}
 
     def _named_inputs(self) -> Parameters:
-        """Return the open parameters of the call, without the masks of a memory that is always `None`."""
+        """Return the open parameters of the call, without the masks of a memory that is always `None`.
+
+        A flag that the constructor got, such as `deterministic`, must not be given again if it is `None` by default.
+        """
         alone = any(value is None and naming.argument(n) == "memory" for n, value in self.call_given.items())
         unused = [n for n in self.call_parameters if alone and "mask" in n and naming.OF_MEMORY.search(n)]
+        unused += [n for n in self.given if n in self.call_parameters and self.call_parameters[n].default is None]
         return {n: each for n, each in self.call_parameters.items() if n not in unused and n not in self.call_given}
 
     def _full_name(self, name: str) -> str:
@@ -222,10 +226,18 @@ class LayerCandidate(Candidate):
             padding=masks and ("padding" in roles or "lengths" in roles),
             query_padding=masks and "query_padding" in roles,
             # Trials in training have one head with few features, so that the dropout mask can be found.
-            training=is_class and "dropout" in made and not {"heads", "size"} & self.fixed.keys(),
+            training=is_class
+            and "dropout" in made
+            and not {"heads", "size"} & self.fixed.keys()
+            and not self.is_in_given_mode,
             wide="size" not in {**made, **self.fixed},
             half=is_class and self.adapter.half,
         )
+
+    @property
+    def is_in_given_mode(self) -> bool:
+        """True if an argument that was given says whether the layer trains."""
+        return any(naming.argument(name) in ("training", "deterministic") for name in self.given)
 
     def input_layouts(self) -> list[dict[str, Any]]:
         is_instance = not isinstance(self.thing, type)
@@ -597,7 +609,11 @@ class LayerCandidate(Candidate):
             return [*head, *lines, f"result = {call}"]
         head = reproduction.imports(self.thing, self.framework, self.source, self.name)
         made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
-        return [*head, *lines, *make_layer(f"{self.name}({made})", call), f"result = {call}"]
+        name = self.name
+        if getattr(self.layer_class, "makes_layers", False):
+            name = f"as_layer({name})"
+            head = [*head, "from kmha.verify.diagnosing.making_layers import as_layer"]
+        return [*head, *lines, *make_layer(f"{name}({made})", call), f"result = {call}"]
 
 
 def _mask_flag(layer: Any, parts: Sequence[Any]) -> str:

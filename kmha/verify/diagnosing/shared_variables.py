@@ -7,7 +7,7 @@ another item of a list.
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kmha.verify.diagnosing import naming
@@ -17,12 +17,21 @@ DEPTH = 4  # maximum number of attributes that lead to a shared sublayer
 
 
 def with_shared(layer: Any, variables: Sequence[Variable]) -> list[Variable]:
+    """Return the variables, and after them those that share their arrays under another name."""
+    return with_other_names(variables, _places(layer).values())
+
+
+def with_other_names(variables: Sequence[Variable], places: Iterable[Sequence[str]]) -> list[Variable]:
     """Return the variables, and after them those that share their arrays under another name.
 
     A variable with another name cannot be set, so that it keeps what is set under the first name.
+
+    Args:
+        variables: Variables of a layer.
+        places: Paths of each sublayer that has several. The first is the one in the paths of its variables.
     """
     found = list(variables)
-    for paths in _places(layer).values():
+    for paths in places:
         for path in paths[1:]:
             shared = [each for each in variables if each.path.startswith(f"{paths[0]}.")]
             again = [f"{path}{each.path.removeprefix(paths[0])}" for each in shared]

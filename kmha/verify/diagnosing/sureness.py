@@ -23,6 +23,7 @@ MASKS = {"mask", "padding", "causal"}  # first words of the ids of mistakes in m
 SUFFICIENT = 3  # number of calls without masks for a verdict if all calls with masks raise an error
 # Mistakes that raise an error with most sizes. Of others, a mask of another form would raise the same errors.
 RAISING = re.compile("mask-items-as-heads|decoder-masks-")
+NO_ARRAY = re.compile("(^|_)(fn|func|function|callback|size)$")  # arguments that take a function or a number
 IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
 
 
@@ -198,8 +199,9 @@ def _remedies(found: "Diagnosis") -> list[str]:
 
 
 def left_out(found: "Diagnosis") -> list[str]:
-    """Return the arguments of the call that no role and no guess explains."""
+    """Return the arguments of the call that no role and no guess explains, and that may be inputs or masks."""
     candidate = found.candidate
     used = {*candidate.roles.values(), *candidate.given, *dict(found.convention.guessed)}
     used |= {*getattr(candidate, "weight_names", ())}
-    return [name for name in candidate.call_parameters if name not in used]
+    names = [name for name in candidate.call_parameters if name not in used]
+    return [n for n in names if candidate.call_parameters[n].default is EMPTY or not NO_ARRAY.search(n.lower())]

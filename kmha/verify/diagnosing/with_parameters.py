@@ -220,8 +220,8 @@ def _made_class(
         return function(**{place: getattr(self, place)}, **inputs, **self.settings)
 
     inputs = {n: each for n, each in found.items() if n != place and n not in settings}
-    construct.__signature__ = _signature(own)  # type: ignore[attr-defined]
-    call.__signature__, call.__wrapped__ = _signature(inputs), inspect.unwrap(function)  # type: ignore[attr-defined]
+    construct.__signature__ = signature_of(own)  # type: ignore[attr-defined]
+    call.__signature__, call.__wrapped__ = signature_of(inputs), inspect.unwrap(function)  # type: ignore[attr-defined]
     body = {"__init__": construct, "__call__": call, "__module__": function.__module__, "__doc__": function.__doc__}
     body |= {"function": staticmethod(function), "maker": staticmethod(maker), "place": place, "roles": dict(roles)}
     body["is_dict"] = is_dict
@@ -229,7 +229,8 @@ def _made_class(
     return type(function.__name__, (WithParameters,), body)
 
 
-def _signature(found: Parameters) -> inspect.Signature:
+def signature_of(found: Parameters) -> inspect.Signature:
+    """Return the signature of a method that takes these arguments by name."""
     kind = inspect.Parameter.KEYWORD_ONLY
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return inspect.Signature([own, *(each.replace(kind=kind) for each in found.values())])

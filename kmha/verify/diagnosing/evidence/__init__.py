@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.evidence import (
+    causal_by_name,
     dropout,
     effects,
     empty_rows,
@@ -45,7 +46,8 @@ def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: M
 
 def of_right(candidate: Candidate, results: Sequence[TrialResult]) -> list[Finding]:
     """Return evidence about a candidate whose numbers are right."""
-    found = (shared.find(candidate), dropout.find(candidate, results), empty_rows.find(results))
+    causal = causal_by_name.find(candidate, results)
+    found = (shared.find(candidate), causal, dropout.find(candidate, results), empty_rows.find(results))
     return [finding for finding in found if finding is not None]
 
 

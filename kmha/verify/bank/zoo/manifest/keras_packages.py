@@ -28,7 +28,7 @@ def built(*arguments: Any, inputs: int = 1, **more: Any) -> Callable[[Any], Any]
         import numpy as np
 
         layer = found(*arguments, **more)
-        layer(*(np.zeros((2, length, WIDTH), "float32") for length in (7, 5)[:inputs]))
+        layer(*(np.zeros((2, length, WIDTH), "float32") for length in (7, 5, 5)[:inputs]))
         return layer
 
     return make

@@ -14,7 +14,6 @@ from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, WID
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 FLAXDIFF = {"query_dim": WIDTH, "heads": HEADS, "dim_head": SIZE}
-NO_MASK = {"arguments": {"valid_lens": None}}  # the number of keys that are no padding
 
 
 def _causal(found: Any) -> Any:
@@ -63,14 +62,13 @@ ENTRIES: tuple[Entry, ...] = (
     _jax_models("models.masked_autoencoder:Block", "encoder", args(WIDTH, HEADS, deterministic=True), norm="pre"),
     _medicai("vit.vit_layers:ViTEncoderBlock", "encoder", built(HEADS, WIDTH, INNER), norm="pre"),
     _medicai("mit.mit_layers:SegFormerMultiheadAttention", "attention", built(WIDTH, HEADS, 1, 1)),
-    _d2l_part("DotProductAttention", "attention", _d2l(3, 0.0), options=NO_MASK),
-    _d2l_part("MultiHeadAttention", "attention", _d2l(3, WIDTH, WIDTH, WIDTH, WIDTH, HEADS, 0.0), options=NO_MASK),
+    _d2l_part("DotProductAttention", "attention", _d2l(3, 0.0)),
+    _d2l_part("MultiHeadAttention", "attention", _d2l(3, WIDTH, WIDTH, WIDTH, WIDTH, HEADS, 0.0)),
     _d2l_part(
         "EncoderBlock",
         "encoder",
         _d2l(1, WIDTH, WIDTH, WIDTH, WIDTH, -1, INNER, HEADS, 0.0),
         norm="post",
-        options=NO_MASK,
     ),
     _d2l_part("PositionalEncoding", "embedding", built(WIDTH, 0.0)),
 )

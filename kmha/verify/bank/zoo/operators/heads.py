@@ -83,7 +83,16 @@ def reshaped(source: Source) -> Iterator[Edit]:
 def _is_reshaped_again(source: Source, call: ast.Call) -> bool:
     """Return whether a method of the result reshapes it at once, as where heads that are a part of B are merged."""
     attribute = source.parents.get(call)
-    return isinstance(attribute, ast.Attribute) and attribute.attr in ("reshape", "view", "flatten")
+    if not isinstance(attribute, ast.Attribute) or attribute.attr not in ("reshape", "view", "flatten"):
+        return False
+    again = source.parents.get(attribute)
+    return not (isinstance(again, ast.Call) and _joins_items(again))
+
+
+def _joins_items(call: ast.Call) -> bool:
+    """Return whether a reshape makes the heads a part of B: `view(B * H, T, O)` splits heads, and merges none."""
+    first = _sizes(call)[:1]
+    return bool(first) and isinstance(first[0], ast.BinOp)
 
 
 def _reshape(source: Source, call: ast.Call, sizes: list[str]) -> str:
@@ -125,6 +134,8 @@ def _merges(source: Source) -> Iterator[tuple[ast.Call, ast.Call, ast.expr]]:
         while isinstance(inner, ast.Call) and called(inner) == "contiguous":
             inner = _inner(inner)
         if isinstance(inner, ast.Call) and _exchanges(source, inner) and 2 <= len(_sizes(call)) <= 3:
+            if _joins_items(call):
+                continue
             array = _inner(inner)
             if array is not None:
                 yield call, inner, array

@@ -213,7 +213,9 @@ def output_through_query(source: Source) -> Iterator[Edit]:
     for call in outputs(source):
         query = queries.get(source.home(call))
         if query is not None:
-            yield Edit(call.func, source.code(query.func), ("kernels-query-for-output", "merge-projection-missing"))
+            # The query's projection may have no bias.
+            found = ("kernels-query-for-output", "merge-projection-missing", "bias-missing-output")
+            yield Edit(call.func, source.code(query.func), found)
 
 
 @operator("bias-dropped")

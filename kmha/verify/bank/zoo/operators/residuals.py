@@ -75,12 +75,8 @@ def ids(source: Source, node: ast.AST, mistake: str) -> tuple[str, ...]:
 def is_helper(source: Source, node: ast.AST) -> bool:
     """Return whether a class serves any sublayer: by its name, or by a call of an argument or of `self.fn`."""
     home = source.home(node)
-    if "residual" in (named := {*words(getattr(home, "name", ""))}) and named <= {
-        "residual",
-        "connection",
-        "skip",
-        "add",
-    }:
+    named = {*words(getattr(home, "name", ""))}
+    if named & {"residual", "add"} and named <= {"residual", "connection", "skip", "add", "and", "norm"}:
         return True
     names = {called(each) for each in ast.walk(home) if isinstance(each, ast.Call)}
     return bool(names & {"fn", "sublayer", "layer", "module", "func", "block", "f", "net"})

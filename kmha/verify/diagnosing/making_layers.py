@@ -1,0 +1,147 @@
+"""A function that makes its layers, as a class of its framework.
+
+In Keras' functional style, `encoder(inputs, num_heads, ff_dim)` makes layers and applies them to `inputs`, which is
+symbolic. In Haiku, such a function runs inside `hk.transform`. Called twice, it makes new weights, so kmha wraps it in a
+class: the settings are arguments of the constructor, the inputs are those of the call, and the weights are made once.
+"""
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing.calling import Parameters, parameters
+from kmha.verify.diagnosing.with_parameters import SETTINGS, signature_of
+
+FLAGS = ("training", "deterministic", "causal")
+FRAMEWORKS = ("keras", "tf_keras", "haiku")
+
+
+def as_layer(function: Any) -> type | None:
+    """Return a class of Keras or Haiku that wraps a function, or `None` unless the function makes layers."""
+    plain = inspect.unwrap(function)
+    package = _package(plain) if inspect.isfunction(plain) else ""
+    if not package:
+        return None
+    found = parameters(function)
+    roles = {name: role for role, name in naming.roles_of(found).items()}
+    settings = {n: each for n, each in found.items() if _is_setting(each, roles.get(n, ""))}
+    inputs = {n: each for n, each in found.items() if n not in settings}
+    return _haiku(function, settings, inputs) if package == "haiku" else _keras(package, function, settings, inputs)
+
+
+def _package(function: Callable[..., Any]) -> str:
+    """Return the package whose layers the code of a function makes, or "" if it makes none."""
+    for each in frameworks.with_helpers([function]):
+        named = frameworks.named_in(each)
+        for name, value in named.items():
+            home = str(value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", "")).split(".")
+            package = "keras" if home[0] == "tensorflow" else home[0]
+            if package in FRAMEWORKS and _makes(each, name, value):
+                return package
+    return ""
+
+
+def _makes(function: Any, name: str, value: Any) -> bool:
+    """Return whether the code calls a layer's class by this name, or by an attribute of a module with this name.
+
+    >>> import keras
+    >>> _makes(lambda x: keras.layers.Dense(3)(x), "keras", keras)
+    True
+    """
+    if isinstance(value, type):
+        return issubclass(value, _layer_classes(value))
+    if not inspect.ismodule(value):
+        return False
+    used = re.findall(rf"\b{re.escape(name)}((?:\.\w+)+)\(", frameworks.source_of(function))
+    return any(isinstance(made := _at(value, path), type) and issubclass(made, _layer_classes(made)) for path in used)
+
+
+def _at(module: Any, path: str) -> Any:
+    for name in path.strip(".").split("."):
+        module = getattr(module, name, None)
+    return module
+
+
+def _layer_classes(value: type) -> tuple[type, ...]:
+    """Return the class of all layers of the framework that a class belongs to, or nothing if there is none."""
+    names = ("keras.src.layers.layer.Layer", "tf_keras.src.engine.base_layer.Layer", "haiku._src.module.Module")
+    return tuple(each for each in value.__mro__ if f"{each.__module__}.{each.__name__}" in names)
+
+
+def _is_setting(parameter: inspect.Parameter, role: str) -> bool:
+    """Return whether an argument is a setting: by its role, or because it is a number or a text by default."""
+    default = parameter.default
+    known = role in (*SETTINGS, "dropout", "use_bias", "activation", "norm_first", "length", "vocabulary", "depth")
+    return known or (role not in FLAGS and isinstance(default, bool | int | float | str))
+
+
+def _class(parent: Any, function: Any, settings: Parameters, inputs: Parameters, body: Mapping[str, Any]) -> type:
+    found = dict(body)
+    found["__init__"].__signature__ = signature_of(settings)
+    call = found["call" if "call" in found else "__call__"]
+    call.__signature__, call.__wrapped__ = signature_of(inputs), inspect.unwrap(function)
+    found |= {"__module__": function.__module__, "__doc__": function.__doc__, "__qualname__": function.__qualname__}
+    found |= {"__wrapped__": inspect.unwrap(function), "makes_layers": True}
+    return type(parent)(function.__name__, (parent,), found)
+
+
+def _haiku(function: Any, settings: Parameters, inputs: Parameters) -> type:
+    import haiku as hk
+
+    def construct(self: Any, **arguments: Any) -> None:
+        hk.Module.__init__(self)
+        self.settings = arguments
+
+    def call(self: Any, **arguments: Any) -> Any:
+        return function(**arguments, **self.settings)
+
+    return _class(hk.Module, function, settings, inputs, {"__init__": construct, "__call__": call})
+
+
+class Models:
+    """Models of one function for inputs of several shapes. Keras does not track what this object holds."""
+
+    def __init__(self) -> None:
+        self.by_shapes: dict[Any, Any] = {}
+
+
+def _keras(package: str, function: Any, settings: Parameters, inputs: Parameters) -> type:
+    keras = importlib.import_module(package)
+    layer, precision = keras.layers.Layer, keras.mixed_precision
+
+    def construct(self: Any, **arguments: Any) -> None:
+        layer.__init__(self)
+        self.settings, self.model, self.models = arguments, None, Models()
+        self.policy = precision.global_policy()
+
+    def made(self: Any, arguments: Mapping[str, Any]) -> Any:
+        """Return the model for inputs of these shapes, because some functions read the number of positions."""
+        arrays = {n: each for n, each in arguments.items() if n in inputs and hasattr(each, "shape")}
+        shapes = tuple((n, *each.shape[1:]) for n, each in arrays.items())
+        if shapes not in self.models.by_shapes:
+            symbols = {n: keras.Input(tuple(each.shape)[1:], dtype=each.dtype) for n, each in arrays.items()}
+            rest = {n: each for n, each in arguments.items() if n in inputs and n not in arrays}
+            before = precision.global_policy()
+            precision.set_global_policy(self.policy)  # of the layers that the function makes
+            try:
+                self.models.by_shapes[shapes] = keras.Model(symbols, function(**symbols, **rest, **self.settings))
+            finally:
+                precision.set_global_policy(before)
+        return self.models.by_shapes[shapes]
+
+    def start(self: Any, *args: Any, **arguments: Any) -> Any:
+        if self.model is None:  # its layers must exist before Keras builds this one
+            self.model = made(self, arguments)
+        return layer.__call__(self, *args, **arguments)
+
+    def call(self: Any, **arguments: Any) -> Any:
+        model = made(self, arguments)
+        if model is not self.model:
+            model.set_weights(self.model.get_weights())
+        arrays = {n: each for n, each in arguments.items() if hasattr(each, "shape")}
+        return model(arrays, training=arguments.get("training"))
+
+    return _class(layer, function, settings, inputs, {"__init__": construct, "__call__": start, "call": call})
