@@ -434,6 +434,11 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
     if not masked:
         return
     memory: Memory = {}
+    padded = [trial for trial in masked if not trial.causal]
+    if padded and "always-causal" in start.choices:  # its mask may be for padding alone
+        if choose_convention(candidate, _mask_forms(candidate, [start]), padded, memory, explain=False)[0] == Fit.RIGHT:
+            return
+        candidate.use_convention(start)
     tried = [masked[0], *masked[1:-1:3], masked[-1]]
     found, share = choose_convention(candidate, options, tried, memory, choose=fit == Fit.RAISES)
     first = candidate.convention
@@ -447,8 +452,8 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
 def _without_causal_masks(candidate: Candidate, drawn: tuple[Trial, ...]) -> tuple[Trial, ...]:
     """Return the trials without causal ones if the mask of an encoder layer is for padding alone.
 
-    Such a mask has no axis of queries. With causal masks of any shape, the layer raises an error, or gives an output of
-    another rank.
+    Such a mask has no axis of queries. With causal masks of any shape, the layer raises an error, gives an output of
+    another rank, or ignores the mask because it is always causal.
     """
     if candidate.chain != "encoder" or "mask" not in candidate.roles or {"padding", "causal"} & candidate.roles.keys():
         return drawn
@@ -456,7 +461,8 @@ def _without_causal_masks(candidate: Candidate, drawn: tuple[Trial, ...]) -> tup
     if len(others) == len(drawn) or not any(trial.masked for trial in others):
         return drawn
     causal = (candidate.evaluate(trial) for trial in drawn if trial.causal)
-    if any(not each.answer.error and _has_right_rank([each]) for each in causal):
+    ignores = "always-causal" in candidate.convention.choices and candidate.convention.mask_shape == "T,S"
+    if not ignores and any(not each.answer.error and _has_right_rank([each]) for each in causal):
         return drawn
     return others if matching.explains(map(candidate.evaluate, others)) else drawn
 

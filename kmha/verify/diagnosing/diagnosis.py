@@ -39,6 +39,7 @@ from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate, Encod
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
+from kmha.verify.diagnosing.making_layers import as_layer
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.other_readings import (
     cannot_do_without_memory,
@@ -55,7 +56,6 @@ from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
-from kmha.verify.diagnosing.making_layers import as_layer
 from kmha.verify.diagnosing.with_parameters import as_class
 from kmha.verify.mistakes import Mistake
 

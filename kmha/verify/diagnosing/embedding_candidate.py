@@ -198,6 +198,8 @@ class EmbeddingCandidate(LayerCandidate):
         tables = [variable for variable in variables if len(squeezed(variable.shape)) == 2]
         tokens = self._tables(variables)[:1] if self.takes_ids else []
         segments = [variable for variable in tables if SEGMENTS.search(variable.path)]
+        if not tables and not self.takes_ids:  # a table made for one position
+            tables = [variable for variable in variables if len(variable.shape) > 1 and variable.shape[-2] == 1]
         rest = [each for each in tables if each not in (*tokens, *segments) and not _is_fixed(each)]
         found = {"embedding": tokens, "positions": rest[:1], "segments": segments[:1]}
         slots: dict[str, list[PlainSlot]] = {
@@ -205,7 +207,7 @@ class EmbeddingCandidate(LayerCandidate):
             for prefix, mine in found.items()
             if mine
         }
-        vectors = [variable for variable in variables if len(squeezed(variable.shape)) == 1]
+        vectors = [each for each in variables if len(squeezed(each.shape)) == 1 and each not in rest[:1]]
         if vectors and len(vectors) <= 2:
             slots["extra1"] = [PlainSlot(each, (name,)) for each, name in zip(vectors, ("gamma", "beta"), strict=False)]
         return slots
@@ -236,7 +238,7 @@ class TableSlot(PlainSlot):
     def write(self, weights: Mapping[str, np.ndarray]) -> None:
         """Set the first rows of the variable from canonical weights."""
         array = np.array(self.variable.read(), "float64")
-        rows = array.reshape(squeezed(self.variable.shape))
+        rows = array.reshape(-1, array.shape[-1])
         table = weights[self.parts[0]][: len(rows)]
         rows[: len(table)] = table
         self.variable.assign(rows.reshape(self.variable.shape))

@@ -370,7 +370,7 @@ def is_transposed(name: str) -> bool | None:
 def _several_names(owner: Any, module: type) -> Iterator[list[str]]:
     """Yield the paths of each module that several attributes of `owner` refer to, the path of its parameters first."""
     names: dict[int, list[str]] = {}
-    parts = {name: part for name, part in vars(owner).items() if isinstance(part, module) and name != "parent"}
+    parts: dict[str, Any] = {n: part for n, part in vars(owner).items() if isinstance(part, module) and n != "parent"}
     for name, part in parts.items():
         names.setdefault(id(part), [".".join(part.path)]).append(".".join((*owner.path, name)))
     yield from (paths for paths in names.values() if len(paths) > 2)

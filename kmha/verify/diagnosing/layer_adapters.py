@@ -116,7 +116,7 @@ class KerasAdapter(Adapter):
         return bool(layer.built) and not self.variables(layer)
 
     @functools.cached_property
-    def _dense(self) -> tuple[type, ...]:
+    def _dense(self) -> Any:
         """The classes of projections."""
         layers = self.keras.layers
         return tuple(getattr(layers, name) for name in ("Dense", "EinsumDense") if hasattr(layers, name))
@@ -129,7 +129,7 @@ class KerasAdapter(Adapter):
             for variable in () if part.built or not alike else alike[0].weights:
                 array = np.random.default_rng(SEED).normal(size=tuple(variable.shape))
                 kind = variable.name.rpartition("/")[2].partition(":")[0]
-                yield Variable(f"{path}.{kind}", array.shape, lambda _: None, lambda array=array: array, used=False)
+                yield Variable(f"{path}.{kind}", array.shape, _keep, functools.partial(np.array, array), used=False)
 
     def parts(self, layer: Any) -> list[Any]:
         """Return the sublayers of a layer."""
@@ -261,6 +261,10 @@ class TorchAdapter(Adapter):
         arrays = ",\n    ".join(items)
         loaded = [f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)"] if items else []
         return [f"layer = {made}.to(torch.{dtype}).eval()", f"{call}  # makes the weights of lazy modules", *loaded]
+
+
+def _keep(_: Any) -> None:
+    """Set nothing, because the layer has no such array."""
 
 
 def _settings(layer: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """A function that makes its layers, as a class of its framework.
 
 In Keras' functional style, `encoder(inputs, num_heads, ff_dim)` makes layers and applies them to `inputs`, which is
-symbolic. In Haiku, such a function runs inside `hk.transform`. Called twice, it makes new weights, so kmha wraps it in a
-class: the settings are arguments of the constructor, the inputs are those of the call, and the weights are made once.
+symbolic. In Haiku, such a function runs inside `hk.transform`. Called twice, it makes new weights. So kmha wraps it in
+a class: the settings are arguments of the constructor, the inputs are those of the call, and weights are made once.
 """
 
 import importlib
@@ -29,6 +29,8 @@ def as_layer(function: Any) -> type | None:
     roles = {name: role for role, name in naming.roles_of(found).items()}
     settings = {n: each for n, each in found.items() if _is_setting(each, roles.get(n, ""))}
     inputs = {n: each for n, each in found.items() if n not in settings}
+    if not inputs:  # it returns layers
+        return None
     return _haiku(function, settings, inputs) if package == "haiku" else _keras(package, function, settings, inputs)
 
 
@@ -102,10 +104,10 @@ def _haiku(function: Any, settings: Parameters, inputs: Parameters) -> type:
 
 
 class Models:
-    """Models of one function for inputs of several shapes. Keras does not track what this object holds."""
+    """Models of one function, for inputs of several shapes. Keras does not track what this object holds."""
 
     def __init__(self) -> None:
-        self.by_shapes: dict[Any, Any] = {}
+        self.by_key: dict[Any, Any] = {}
 
 
 def _keras(package: str, function: Any, settings: Parameters, inputs: Parameters) -> type:
@@ -120,17 +122,17 @@ def _keras(package: str, function: Any, settings: Parameters, inputs: Parameters
     def made(self: Any, arguments: Mapping[str, Any]) -> Any:
         """Return the model for inputs of these shapes, because some functions read the number of positions."""
         arrays = {n: each for n, each in arguments.items() if n in inputs and hasattr(each, "shape")}
-        shapes = tuple((n, *each.shape[1:]) for n, each in arrays.items())
-        if shapes not in self.models.by_shapes:
-            symbols = {n: keras.Input(tuple(each.shape)[1:], dtype=each.dtype) for n, each in arrays.items()}
-            rest = {n: each for n, each in arguments.items() if n in inputs and n not in arrays}
+        rest = {n: each for n, each in arguments.items() if n in inputs and n not in arrays}
+        key = (*((n, *each.shape[1:]) for n, each in arrays.items()), *rest.items())
+        if key not in self.models.by_key:
+            symbols = {n: keras.Input(tuple(each.shape)[1:], dtype=each.dtype, name=n) for n, each in arrays.items()}
             before = precision.global_policy()
             precision.set_global_policy(self.policy)  # of the layers that the function makes
             try:
-                self.models.by_shapes[shapes] = keras.Model(symbols, function(**symbols, **rest, **self.settings))
+                self.models.by_key[key] = keras.Model(symbols, function(**symbols, **rest, **self.settings))
             finally:
                 precision.set_global_policy(before)
-        return self.models.by_shapes[shapes]
+        return self.models.by_key[key]
 
     def start(self: Any, *args: Any, **arguments: Any) -> Any:
         if self.model is None:  # its layers must exist before Keras builds this one
@@ -144,4 +146,7 @@ def _keras(package: str, function: Any, settings: Parameters, inputs: Parameters
         arrays = {n: each for n, each in arguments.items() if hasattr(each, "shape")}
         return model(arrays, training=arguments.get("training"))
 
-    return _class(layer, function, settings, inputs, {"__init__": construct, "__call__": start, "call": call})
+    # Keras passes `training` on to the layers inside only if the call takes it.
+    training = inspect.Parameter("training", inspect.Parameter.KEYWORD_ONLY, default=None)
+    body = {"__init__": construct, "__call__": start, "call": call}
+    return _class(layer, function, settings, {"training": training} | inputs, body)

@@ -100,7 +100,7 @@ def linen_heads():
 
         def setup(self):
             dense = [nn.DenseGeneral((self.num_heads, self.head_dim), name=f"to_{name}") for name in "qkv"]
-            self.q, self.k, self.v = (dense[0] if self.shared and name == "k" else d for name, d in zip("qkv", dense))
+            self.q, self.k, self.v = dense[0], dense[0 if self.shared else 1], dense[2]
             self.out = nn.DenseGeneral(self.num_heads * self.head_dim, axis=(-2, -1))
 
         @nn.compact
@@ -139,3 +139,24 @@ def test_function_arguments_that_are_no_masks():
         return np.einsum("bhqk,bhkd->bhqd", weights / weights.sum(-1, keepdims=True), value)
 
     assert diagnose(attention).ids == ("mask-missing",)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_built_module_with_fewer_keys_than_queries(groups):
+    """A `Linear` says which axis is which, so that a kernel (G·O, I) is not read as one of (I, H·O)."""
+    torch = pytest.importorskip("torch")
+
+    class Grouped(torch.nn.Module):
+        def __init__(self, embedding_dim, num_heads):
+            super().__init__()
+            self.num_heads, self.head_dim = num_heads, embedding_dim // num_heads
+            self.W_q, self.W_o = (torch.nn.Linear(embedding_dim, embedding_dim, bias=False) for _ in range(2))
+            self.W_k, self.W_v = (torch.nn.Linear(embedding_dim, groups * self.head_dim, bias=False) for _ in range(2))
+
+        def forward(self, x):
+            parts = [each(x).view(*x.shape[:2], -1, self.head_dim) for each in (self.W_q, self.W_k, self.W_v)]
+            q, k, v = (each.repeat_interleave(self.num_heads // each.shape[2], 2).transpose(1, 2) for each in parts)
+            weights = (q @ k.transpose(2, 3) / self.head_dim**0.5).softmax(-1)
+            return self.W_o((weights @ v).transpose(1, 2).reshape(x.shape))
+
+    assert diagnose(Grouped(16, 4)).right

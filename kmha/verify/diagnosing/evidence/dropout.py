@@ -31,7 +31,7 @@ def find(candidate: Candidate, results: Sequence[TrialResult]) -> Finding | None
     if _differs(candidate, trial, result):
         says = f"With a dropout rate of {rate:.2g}, it drops numbers although it is not in training."
         return Finding(says, ("dropout-at-inference",), conclusive=True)
-    if candidate.chain == "embedding" or candidate.is_in_given_mode:
+    if candidate.chain == "embedding" or getattr(candidate, "is_in_given_mode", False):
         return None  # what adds an embedding to others may drop numbers of the sum
     training = dataclasses.replace(trial, training=True)
     if _differs(candidate, training, result) is False and _differs(candidate, training, result) is False:

@@ -35,6 +35,16 @@ from kmha.verify.bank.zoo.manifest import (
 # read, its package is no longer held out.
 LATER = (*later_language.ENTRIES, *later_vision.ENTRIES, *later_jax_keras.ENTRIES)
 
+LOOKED_AT = (
+    "axiomlm",
+    "foundax",
+    "gpt-simple-lm",
+    "image-classification-jax",
+    "llmcompoz",
+    "torchblocks-vp",
+    "transformer-lib",
+)
+
 ENTRIES: tuple[Entry, ...] = (
     *torch_transformers.ENTRIES,
     *torch_language.ENTRIES,
@@ -52,7 +62,7 @@ ENTRIES: tuple[Entry, ...] = (
     *unseen_language.ENTRIES,
     *unseen_vision.ENTRIES,
     *unseen_jax_keras.ENTRIES,
-    *(dataclasses.replace(entry, half=HELD_OUT) for entry in LATER),
+    *(entry if entry.package in LOOKED_AT else dataclasses.replace(entry, half=HELD_OUT) for entry in LATER),
 )
 
 # Packages that pin versions of torch, NumPy or other packages that do not go together. They are installed without their
