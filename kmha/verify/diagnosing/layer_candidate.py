@@ -4,6 +4,7 @@ A class is instantiated with the sizes and the dropout of each trial, and the in
 a layer that is already built are read and kept.
 """
 
+import contextlib
 import dataclasses
 import functools
 import re
@@ -51,6 +52,7 @@ from kmha.verify.diagnosing.weights import (
     number_of_heads,
     number_with_role,
     possible_sizes,
+    stands,
     stated_number,
     weights_of_layer,
     without_extras,
@@ -353,11 +355,10 @@ class LayerCandidate(Candidate):
                     variables = without_extras(self.adapter.variables(layer))[0]
         except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
             pass
-        try:
-            if not variables or arrangements(variables, letter):
-                return sizes
-        except UnknownWeightsError:
-            pass
+        for grouped in (False, True):
+            with contextlib.suppress(UnknownWeightsError):
+                if not variables or any(stands(slots) for slots in arrangements(variables, letter, grouped)):
+                    return sizes
         found = possible_sizes(variables, number_of_heads(layer, self.given) or sizes.heads)
         if found is None:
             return sizes

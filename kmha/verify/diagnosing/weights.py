@@ -383,9 +383,9 @@ def weights_of_layer(
     variables = fitting_variables(variables, heads)
     readings = [heads] if heads else likely_heads(layer, variables) or _divisors(variables)
     found = [(sizes, slots) for each in readings for sizes, slots in _first_fitting(variables, each)]
-    if heads and not any(_stands(slots) for _, slots in found):
+    if heads and not any(stands(slots) for _, slots in found):
         every = [(sizes, slots) for sizes, fitting in _fitting(variables, heads, grouped=True) for slots in fitting]
-        found = [each for each in every if _stands(each[1])][:1] or found or every[:1]
+        found = [each for each in every if stands(each[1])][:1] or found or every[:1]
     if found:
         sizes, slots = found[min(convention, len(found) - 1)]
         return with_identity_kernels(read_weights(slots, sizes), sizes["H"], sizes["O"]), len(found)
@@ -413,13 +413,13 @@ def possible_sizes(variables: Sequence[Variable], heads: int) -> dict[str, int] 
     for sizes, fitting in _fitting(variables, heads, READINGS):
         if not any(slot.role == "attention_output" for slot in fitting[0]):
             sizes["E"] = sizes["H"] * sizes["O"]
-        if _stands(fitting[0]):
+        if stands(fitting[0]):
             return sizes
         found = found or sizes
     return found
 
 
-def _stands(slots: Sequence[Slot]) -> bool:
+def stands(slots: Sequence[Slot]) -> bool:
     """Return whether all matrices have the orientations that their layers say, if they say one."""
     matrices = [slot for slot in slots if slot.variable.transposed is not None and len(slot.variable.shape) == 2]
     return all(is_transposed(slot.form) == slot.variable.transposed for slot in matrices)

@@ -142,7 +142,7 @@ def test_function_arguments_that_are_no_masks():
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_built_module_with_fewer_keys_than_queries(groups):
+def test_module_with_fewer_keys_than_queries(groups):
     """A `Linear` says which axis is which, so that a kernel (G·O, I) is not read as one of (I, H·O)."""
     torch = pytest.importorskip("torch")
 
@@ -160,3 +160,4 @@ def test_built_module_with_fewer_keys_than_queries(groups):
             return self.W_o((weights @ v).transpose(1, 2).reshape(x.shape))
 
     assert diagnose(Grouped(16, 4)).right
+    assert groups == 2 or diagnose(Grouped).right
