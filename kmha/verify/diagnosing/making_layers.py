@@ -5,6 +5,7 @@ symbolic. In Haiku, such a function runs inside `hk.transform`. Called twice, it
 a class: the settings are arguments of the constructor, the inputs are those of the call, and weights are made once.
 """
 
+import functools
 import importlib
 import inspect
 import re
@@ -16,7 +17,6 @@ from kmha.verify.diagnosing.calling import Parameters, parameters
 from kmha.verify.diagnosing.with_parameters import SETTINGS, signature_of
 
 FLAGS = ("training", "deterministic", "causal")
-FRAMEWORKS = ("keras", "tf_keras", "haiku")
 
 
 def as_layer(function: Any) -> type | None:
@@ -35,42 +35,39 @@ def as_layer(function: Any) -> type | None:
 
 
 def _package(function: Callable[..., Any]) -> str:
-    """Return the package whose layers the code of a function makes, or "" if it makes none."""
+    """Return the package whose layers with weights the code of a function makes, or "" if it makes none."""
     for each in frameworks.with_helpers([function]):
-        named = frameworks.named_in(each)
-        for name, value in named.items():
-            home = str(value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", "")).split(".")
-            package = "keras" if home[0] == "tensorflow" else home[0]
-            if package in FRAMEWORKS and _makes(each, name, value):
-                return package
+        for name, value in frameworks.named_in(each).items():
+            for made in _called(each, name, value):
+                if package := _package_of(made):
+                    return package
     return ""
 
 
-def _makes(function: Any, name: str, value: Any) -> bool:
-    """Return whether the code calls a layer's class by this name, or by an attribute of a module with this name.
+def _called(function: Any, name: str, value: Any) -> list[Any]:
+    """Return the class with this name, or what the code calls as attributes of the module with this name."""
+    if not inspect.ismodule(value):
+        return [value]
+    used = re.findall(rf"\b{re.escape(name)}((?:\.\w+)+)\(", frameworks.source_of(function))
+    return [functools.reduce(lambda part, each: getattr(part, each, None), path[1:].split("."), value) for path in used]
+
+
+def _package_of(made: Any) -> str:
+    """Return the package of a class of layers, or "" for other objects and for layers that never have weights.
 
     >>> import keras
-    >>> _makes(lambda x: keras.layers.Dense(3)(x), "keras", keras)
-    True
+    >>> _package_of(keras.layers.Dense), _package_of(keras.layers.Softmax), _package_of(keras.layers.Add)
+    ('keras', '', '')
     """
-    if isinstance(value, type):
-        return issubclass(value, _layer_classes(value))
-    if not inspect.ismodule(value):
-        return False
-    used = re.findall(rf"\b{re.escape(name)}((?:\.\w+)+)\(", frameworks.source_of(function))
-    return any(isinstance(made := _at(value, path), type) and issubclass(made, _layer_classes(made)) for path in used)
-
-
-def _at(module: Any, path: str) -> Any:
-    for name in path.strip(".").split("."):
-        module = getattr(module, name, None)
-    return module
-
-
-def _layer_classes(value: type) -> tuple[type, ...]:
-    """Return the class of all layers of the framework that a class belongs to, or nothing if there is none."""
-    names = ("keras.src.layers.layer.Layer", "tf_keras.src.engine.base_layer.Layer", "haiku._src.module.Module")
-    return tuple(each for each in value.__mro__ if f"{each.__module__}.{each.__name__}" in names)
+    mro: tuple[Any, ...] = made.__mro__ if isinstance(made, type) else ()
+    parents = {f"{each.__module__}.{each.__name__}": each for each in mro}
+    for name in ("keras.src.layers.layer.Layer", "tf_keras.src.engine.base_layer.Layer", "haiku._src.module.Module"):
+        if name in parents:
+            package = name.partition(".")[0]
+            plain = package != "haiku" and mro[0].build is parents[name].build
+            merges = any(each.endswith(("base_merge.Merge", "base_merge._Merge")) for each in parents)
+            return "" if plain or merges else package
+    return ""
 
 
 def _is_setting(parameter: inspect.Parameter, role: str) -> bool:

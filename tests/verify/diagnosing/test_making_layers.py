@@ -98,3 +98,26 @@ def test_function_of_haiku():
 def test_other_functions(function):
     """A function of arrays makes no layers, and one without inputs returns them."""
     assert as_layer(function) is None
+
+
+def test_layers_without_weights_stay_functions():
+    """Such a function may look at numbers, which symbolic inputs do not have."""
+
+    def attention(query, key, value):
+        logits = ops.matmul(query, ops.swapaxes(key, -1, -2)) / query.shape[-1] ** 0.5
+        assert float(ops.max(logits)) < 1e9
+        return ops.matmul(layers.Softmax()(logits), value)
+
+    assert as_layer(attention) is None
+    assert diagnose(attention).right
+
+
+def test_layers_of_ones_own():
+    class Scaled(keras.layers.Dense):
+        pass
+
+    def attention(x, d_model):
+        q, k, v = Scaled(d_model, name="q_layer")(x), Scaled(d_model)(x), Scaled(d_model)(x)
+        return Scaled(d_model)(ops.matmul(ops.softmax(ops.matmul(q, ops.swapaxes(k, 1, 2)) / d_model**0.5), v))
+
+    assert diagnose(attention).right
