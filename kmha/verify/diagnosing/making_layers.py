@@ -5,11 +5,10 @@ symbolic. In Haiku, such a function runs inside `hk.transform`. Called twice, it
 a class: the settings are arguments of the constructor, the inputs are those of the call, and weights are made once.
 """
 
-import functools
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kmha.verify.diagnosing import frameworks, naming
@@ -49,7 +48,13 @@ def _called(function: Any, name: str, value: Any) -> list[Any]:
     if not inspect.ismodule(value):
         return [value]
     used = re.findall(rf"\b{re.escape(name)}((?:\.\w+)+)\(", frameworks.source_of(function))
-    return [functools.reduce(lambda part, each: getattr(part, each, None), path[1:].split("."), value) for path in used]
+    return [_at(value, path[1:].split(".")) for path in used]
+
+
+def _at(found: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        found = getattr(found, name, None)
+    return found
 
 
 def _package_of(made: Any) -> str:
