@@ -485,8 +485,10 @@ def _choose_again(candidate: Candidate, results: Sequence[TrialResult]) -> None:
 def _mask_forms(candidate: Candidate, bases: Sequence[Convention]) -> list[Convention]:
     """Return the conventions with all shapes, dtypes and meanings of a block's masks."""
     names = [dict.fromkeys(candidate.meanings(role)) for role in ("mask", "padding")]
-    usual = (next(iter(names[0])), next(iter(names[1])))
-    meanings = dict.fromkeys([usual, *((each, each) for each in names[0] if each in names[1])])
+    first = next(iter(names[0]))
+    beside = [*names[1]] if first == "adds" else [*names[1]][:1]  # a mask that is added says nothing of the other
+    same = [(each, each) for each in names[0] if each in names[1]]
+    meanings = dict.fromkeys([*((first, each) for each in beside), *same])
     return [
         dataclasses.replace(base, mask_dtype=dtype, mask_shape=shape, mask_meaning=mask, padding_meaning=padding)
         for base in bases
