@@ -36,10 +36,8 @@ def walk(
             yield from walk(item, layer, wanted, f"{path}.{name}", seen)
     elif isinstance(owner, layer):
         own = {name: number for number, name in enumerate(KERAS_OWN)}
-        several = wanted if isinstance(wanted, tuple) else (wanted,)
         for name, value in sorted(vars(owner).items(), key=lambda item: own.get(item[0], -1)):
-            searched = isinstance(value, (layer, list, tuple, dict, *several))
-            if searched and not name.startswith("_self_"):
+            if isinstance(value, (layer, list, tuple, dict, wanted)) and not name.startswith("_self_"):
                 inner = name.strip("_")
                 yield from walk(value, layer, wanted, f"{path}.{inner}" if path else inner, seen)
 

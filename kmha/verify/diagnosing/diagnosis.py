@@ -367,10 +367,11 @@ def candidate_of(
     if fields is not None:  # the object is only a description of a layer, whose weights are set as for a class
         thing, arguments = type(thing), {**fields, **arguments}
     name = name_of(thing)
-    if not isinstance(thing, type) and not is_module and (held := as_class(thing)) is not None:
-        thing, roles = held, {**held.roles, **roles}
-    elif not isinstance(thing, type) and not is_module and (made := as_layer(thing)) is not None:
-        thing = made
+    if not isinstance(thing, type) and not is_module:
+        if (held := as_class(thing)) is not None:
+            thing, roles = held, {**held.roles, **roles}
+        else:
+            thing = as_layer(thing) or thing
     if isinstance(thing, type) or is_module or any(hasattr(thing, method) for method in ("call", "forward")):
         layer = None
         chain = chain or kind_of(thing, arguments, roles)

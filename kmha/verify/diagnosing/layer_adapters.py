@@ -17,7 +17,7 @@ from kmha.verify.diagnosing.calling import call_parameters, constructor, positio
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
 from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain
 from kmha.verify.diagnosing.reproduction import SEED
-from kmha.verify.diagnosing.shared_variables import with_shared
+from kmha.verify.diagnosing.shared_variables import keep, with_shared
 from kmha.verify.diagnosing.weights import Slot, Variable
 from kmha.verify.diagnosing.with_parameters import FunctionAdapter, WithParameters
 
@@ -129,7 +129,7 @@ class KerasAdapter(Adapter):
             for variable in () if part.built or not alike else alike[0].weights:
                 array = np.random.default_rng(SEED).normal(size=tuple(variable.shape))
                 kind = variable.name.rpartition("/")[2].partition(":")[0]
-                yield Variable(f"{path}.{kind}", array.shape, _keep, functools.partial(np.array, array), used=False)
+                yield Variable(f"{path}.{kind}", array.shape, keep, functools.partial(np.array, array), used=False)
 
     def parts(self, layer: Any) -> list[Any]:
         """Return the sublayers of a layer."""
@@ -261,10 +261,6 @@ class TorchAdapter(Adapter):
         arrays = ",\n    ".join(items)
         loaded = [f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)"] if items else []
         return [f"layer = {made}.to(torch.{dtype}).eval()", f"{call}  # makes the weights of lazy modules", *loaded]
-
-
-def _keep(_: Any) -> None:
-    """Set nothing, because the layer has no such array."""
 
 
 def _settings(layer: Any) -> dict[str, Any]:

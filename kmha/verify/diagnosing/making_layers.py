@@ -13,7 +13,7 @@ from typing import Any
 
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import Parameters, parameters
-from kmha.verify.diagnosing.with_parameters import SETTINGS, signature_of
+from kmha.verify.diagnosing.with_parameters import SETTINGS, class_around
 
 FLAGS = ("training", "deterministic", "causal")
 
@@ -82,17 +82,7 @@ def _is_setting(parameter: inspect.Parameter, role: str) -> bool:
     return known or (role not in FLAGS and isinstance(default, bool | int | float | str))
 
 
-def _class(parent: Any, function: Any, settings: Parameters, inputs: Parameters, body: Mapping[str, Any]) -> type:
-    found = dict(body)
-    found["__init__"].__signature__ = signature_of(settings)
-    call = found["call" if "call" in found else "__call__"]
-    call.__signature__, call.__wrapped__ = signature_of(inputs), inspect.unwrap(function)
-    found |= {"__module__": function.__module__, "__doc__": function.__doc__, "__qualname__": function.__qualname__}
-    found |= {"__wrapped__": inspect.unwrap(function), "makes_layers": True}
-    return type(parent)(function.__name__, (parent,), found)
-
-
-def _haiku(function: Any, settings: Parameters, inputs: Parameters) -> type:
+def _haiku(function: Any, settings: Parameters, inputs: Parameters) -> Any:
     import haiku as hk
 
     def construct(self: Any, **arguments: Any) -> None:
@@ -102,7 +92,8 @@ def _haiku(function: Any, settings: Parameters, inputs: Parameters) -> type:
     def call(self: Any, **arguments: Any) -> Any:
         return function(**arguments, **self.settings)
 
-    return _class(hk.Module, function, settings, inputs, {"__init__": construct, "__call__": call})
+    body = {"__init__": construct, "__call__": call, "makes_layers": True}
+    return class_around(function, hk.Module, settings, inputs, body)
 
 
 class Models:
@@ -112,7 +103,7 @@ class Models:
         self.by_key: dict[Any, Any] = {}
 
 
-def _keras(package: str, function: Any, settings: Parameters, inputs: Parameters) -> type:
+def _keras(package: str, function: Any, settings: Parameters, inputs: Parameters) -> Any:
     keras = importlib.import_module(package)
     layer, precision = keras.layers.Layer, keras.mixed_precision
 
@@ -150,5 +141,5 @@ def _keras(package: str, function: Any, settings: Parameters, inputs: Parameters
 
     # Keras passes `training` on to the layers inside only if the call takes it.
     training = inspect.Parameter("training", inspect.Parameter.KEYWORD_ONLY, default=None)
-    body = {"__init__": construct, "__call__": start, "call": call}
-    return _class(layer, function, settings, {"training": training} | inputs, body)
+    body = {"__init__": construct, "__call__": start, "call": call, "makes_layers": True}
+    return class_around(function, layer, settings, {"training": training} | inputs, body)

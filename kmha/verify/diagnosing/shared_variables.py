@@ -36,15 +36,15 @@ def with_other_names(variables: Sequence[Variable], places: Iterable[Sequence[st
             shared = [each for each in variables if each.path.startswith(f"{paths[0]}.")]
             again = [f"{path}{each.path.removeprefix(paths[0])}" for each in shared]
             found += [
-                dataclasses.replace(each, path=name, assign=_keep)
+                dataclasses.replace(each, path=name, assign=keep)
                 for each, name in zip(shared, again, strict=True)
                 if _is_another(each.path, name)
             ]
     return found
 
 
-def _keep(_: Any) -> None:
-    """Leave a shared array as it was set under its first name."""
+def keep(_: Any) -> None:
+    """Set nothing: the array was set under its first name, or the layer has none."""
 
 
 def _is_another(path: str, other: str) -> bool:

@@ -384,8 +384,9 @@ def weights_of_layer(
     readings = [heads] if heads else likely_heads(layer, variables) or _divisors(variables)
     found = [(sizes, slots) for each in readings for sizes, slots in _first_fitting(variables, each)]
     if heads and not any(stands(slots) for _, slots in found):
-        every = [(sizes, slots) for sizes, fitting in _fitting(variables, heads, grouped=True) for slots in fitting]
-        found = [each for each in every if stands(each[1])][:1] or found or every[:1]
+        in_groups = _fitting(variables, heads, grouped=True)
+        standing = ([(sizes, slots) for slots in fitting if stands(slots)] for sizes, fitting in in_groups)
+        found = next(filter(None, standing), []) or found or _first_fitting(variables, heads, grouped=True)
     if found:
         sizes, slots = found[min(convention, len(found) - 1)]
         return with_identity_kernels(read_weights(slots, sizes), sizes["H"], sizes["O"]), len(found)
@@ -425,9 +426,11 @@ def stands(slots: Sequence[Slot]) -> bool:
     return all(is_transposed(slot.form) == slot.variable.transposed for slot in matrices)
 
 
-def _first_fitting(variables: Sequence[Variable], heads: int) -> list[tuple[dict[str, int], list[Slot]]]:
+def _first_fitting(
+    variables: Sequence[Variable], heads: int, grouped: bool = False
+) -> list[tuple[dict[str, int], list[Slot]]]:
     """Return the arrangements of the variables with the first sizes that they fit, each with the sizes."""
-    first = itertools.islice(_fitting(variables, heads), 1)
+    first = itertools.islice(_fitting(variables, heads, grouped=grouped), 1)
     return [(sizes, slots) for sizes, fitting in first for slots in fitting]
 
 

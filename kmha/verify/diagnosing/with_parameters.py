@@ -220,17 +220,32 @@ def _made_class(
         return function(**{place: getattr(self, place)}, **inputs, **self.settings)
 
     inputs = {n: each for n, each in found.items() if n != place and n not in settings}
-    construct.__signature__ = signature_of(own)  # type: ignore[attr-defined]
-    call.__signature__, call.__wrapped__ = signature_of(inputs), inspect.unwrap(function)  # type: ignore[attr-defined]
-    body = {"__init__": construct, "__call__": call, "__module__": function.__module__, "__doc__": function.__doc__}
-    body |= {"function": staticmethod(function), "maker": staticmethod(maker), "place": place, "roles": dict(roles)}
-    body["is_dict"] = is_dict
-    body |= {"__qualname__": function.__qualname__, "__wrapped__": inspect.unwrap(function)}
-    return type(function.__name__, (WithParameters,), body)
+    body = {"__init__": construct, "__call__": call, "is_dict": is_dict, "place": place, "roles": dict(roles)}
+    body |= {"function": staticmethod(function), "maker": staticmethod(maker)}
+    return class_around(function, WithParameters, own, inputs, body)
 
 
-def signature_of(found: Parameters) -> inspect.Signature:
-    """Return the signature of a method that takes these arguments by name."""
+def class_around(
+    function: Callable[..., Any], parent: Any, settings: Parameters, inputs: Parameters, body: Mapping[str, Any]
+) -> Any:
+    """Return a class with the name, text and source of a function.
+
+    Args:
+        function: Function that the class wraps.
+        parent: Base class.
+        settings: Arguments of the constructor.
+        inputs: Arguments of the call, which is `call` in `body`, or else `__call__`.
+        body: Attributes of the class, with functions that take their arguments by name.
+    """
+    found, plain = dict(body), inspect.unwrap(function)
+    found["__init__"].__signature__ = _signature(settings)
+    call = found["call" if "call" in found else "__call__"]
+    call.__signature__, call.__wrapped__ = _signature(inputs), plain
+    found |= {name: getattr(function, name) for name in ("__module__", "__doc__", "__qualname__")}
+    return type(parent)(function.__name__, (parent,), {**found, "__wrapped__": plain})
+
+
+def _signature(found: Parameters) -> inspect.Signature:
     kind = inspect.Parameter.KEYWORD_ONLY
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return inspect.Signature([own, *(each.replace(kind=kind) for each in found.values())])

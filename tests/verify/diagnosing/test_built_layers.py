@@ -163,12 +163,13 @@ def test_module_with_fewer_keys_than_queries(groups):
     assert groups == 2 or diagnose(Grouped).right
 
 
-def test_added_bias_beside_a_padding_mask_that_hides():
-    """What is added to the logits says nothing of the padding mask."""
+@pytest.fixture(scope="module")
+def prenorm():
+    """A pre-norm encoder layer of torch, whose subclasses say how the logits are masked."""
     torch = pytest.importorskip("torch")
     nn = torch.nn
 
-    class Layer(nn.Module):
+    class PreNorm(nn.Module):
         def __init__(self, embed_dim, num_heads, ffn_dim):
             super().__init__()
             self.num_heads = num_heads
@@ -176,43 +177,46 @@ def test_added_bias_beside_a_padding_mask_that_hides():
             self.fc1, self.fc2 = nn.Linear(embed_dim, ffn_dim), nn.Linear(ffn_dim, embed_dim)
             self.attention_norm, self.ffn_norm = nn.LayerNorm(embed_dim), nn.LayerNorm(embed_dim)
 
-        def forward(self, x, attn_bias=None, padding_mask=None):
+        def with_masked(self, x, masked):
             parts = self.in_proj(self.attention_norm(x)).chunk(3, -1)
             q, k, v = (each.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2) for each in parts)
-            logits = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
-            logits = logits if attn_bias is None else logits + attn_bias
-            if padding_mask is not None:
-                logits = logits.masked_fill(padding_mask[:, None, None].to(torch.bool), float("-inf"))
+            logits = masked(q @ k.transpose(2, 3) / q.shape[-1] ** 0.5)
             x = x + self.out_proj((logits.softmax(-1) @ v).transpose(1, 2).reshape(x.shape))
             return x + self.fc2(self.fc1(self.ffn_norm(x)).relu())
+
+    return PreNorm
+
+
+def test_added_bias_beside_a_padding_mask_that_hides(prenorm):
+    """A bias that is added to the logits says nothing of the padding mask."""
+
+    class Layer(prenorm):
+        def forward(self, x, attn_bias=None, padding_mask=None):
+            def masked(logits):
+                logits = logits if attn_bias is None else logits + attn_bias
+                hidden = padding_mask if padding_mask is None else padding_mask[:, None, None].bool()
+                return logits if hidden is None else logits.masked_fill(hidden, float("-inf"))
+
+            return self.with_masked(x, masked)
 
     found = diagnose(Layer)
     assert found.right
     assert (found.convention.mask_meaning, found.convention.padding_meaning) == ("adds", "hides")
 
 
-def test_mask_for_padding_alone_in_a_causal_block():
+def test_mask_for_padding_alone_in_a_causal_block(prenorm):
     """It is ignored unless it is (B, S), because the block is always causal."""
     torch = pytest.importorskip("torch")
-    nn = torch.nn
 
-    class Block(nn.Module):
-        def __init__(self, d_model, num_heads, d_ff):
-            super().__init__()
-            self.num_heads = num_heads
-            self.qkv, self.proj = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
-            self.fc1, self.fc2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-            self.ln_1, self.ln_2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
-
+    class Block(prenorm):
         def forward(self, x, attention_mask=None):
-            parts = self.qkv(self.ln_1(x)).chunk(3, -1)
-            q, k, v = (each.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2) for each in parts)
-            logits = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
-            logits = logits.masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1).bool(), -1e9)
-            if attention_mask is not None and attention_mask.dim() == 2 and len(attention_mask) == len(x):
-                logits = logits.masked_fill(~attention_mask[:, None, None].to(torch.bool), -1e9)
-            x = x + self.proj((logits.softmax(-1) @ v).transpose(1, 2).reshape(x.shape))
-            return x + self.fc2(self.fc1(self.ln_2(x)).relu())
+            def masked(logits):
+                logits = logits.masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1).bool(), -1e9)
+                if attention_mask is None or attention_mask.dim() != 2 or len(attention_mask) != len(x):
+                    return logits
+                return logits.masked_fill(~attention_mask[:, None, None].bool(), -1e9)
+
+            return self.with_masked(x, masked)
 
     found = diagnose(Block)
     assert found.right, found

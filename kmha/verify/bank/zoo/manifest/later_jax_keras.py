@@ -1,6 +1,6 @@
 """Entries of packages on JAX, Keras and NumPy, chosen last, from their source alone.
 
-Left out, because they are not the standard attention, or make what the bank calls a mistake (`wrong.md` says where):
+Left out, because they are not the standard attention, or make what the bank calls a mistake:
 heads that are split without a transpose (`jaxformers`, `nanodl`); a scale by the number of features instead of its root
 (`kattention`); a scale that is applied twice (`transformer-flows`, `ablanx`); queries and keys scaled for all heads
 together (`tf-settransformer`, `np-family`); a method inside the constructor (`perceiver`); `arabictagger`; `fttjax`;
@@ -9,24 +9,13 @@ imports (`opennmt-tf`). `flaim`, `jvt`, `vit-flax`, `vitax` and `keras-vit` impo
 Keras or `transformers` lack; `diffbio` and `nnx-lm` import packages that do not install here.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
+from kmha.verify.bank.zoo.manifest.jax_packages import with_key
 from kmha.verify.bank.zoo.manifest.keras_packages import built
 from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, VOCABULARY, WIDTH, config, of
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
-
-
-def _with_key(*arguments: Any, **more: Any) -> Callable[[Any], Any]:
-    """Return a function that calls a class of equinox with these arguments and a key of random numbers."""
-
-    def make(found: Any) -> Any:
-        import jax
-
-        return found(*arguments, **more, key=jax.random.PRNGKey(0))
-
-    return make
 
 
 def _embedding(found: Any) -> Any:
@@ -86,17 +75,17 @@ _mobile = of("keras-vision", "keras_vision.MobileViT_v1.", "keras")
 _tf_extra = of("tf-extra", "tf_extra.layers.custom_layers:", "keras")
 
 ENTRIES: tuple[Entry, ...] = (
-    _bcat("MultiheadAttention", "attention", _with_key(WIDTH, HEADS), mask="adds"),
-    _bcat("TransformerEncoderLayer", "encoder", _with_key(WIDTH, HEADS, INNER), norm="pre", mask="adds"),
+    _bcat("MultiheadAttention", "attention", with_key(WIDTH, HEADS), mask="adds"),
+    _bcat("TransformerEncoderLayer", "encoder", with_key(WIDTH, HEADS, INNER), norm="pre", mask="adds"),
     _bcat(
         "TransformerEncoderLayer",
         "encoder",
-        _with_key(WIDTH, HEADS, INNER, gated=False, norm_first=False, norm_type="layer"),
+        with_key(WIDTH, HEADS, INNER, gated=False, norm_first=False, norm_type="layer"),
         norm="post",
         mask="adds",
     ),
-    _prose("MultiHeadAttention1to1", "attention", _with_key(WIDTH, HEADS), mask="attends"),
-    _prose("EncoderBlock", "encoder", _with_key(WIDTH, INNER, HEADS), norm="pre"),
+    _prose("MultiHeadAttention1to1", "attention", with_key(WIDTH, HEADS), mask="attends"),
+    _prose("EncoderBlock", "encoder", with_key(WIDTH, INNER, HEADS), norm="pre"),
     Entry(
         "image-classification-jax",
         "image_classification_jax.models.ViT:LearnablePositionalEncoding",

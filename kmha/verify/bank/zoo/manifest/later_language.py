@@ -1,6 +1,6 @@
 """Entries of torch packages for language and of lessons, chosen last, from their source alone.
 
-Left out, because they are not the standard attention, or make what the bank calls a mistake (`wrong.md` says where):
+Left out, because they are not the standard attention, or make what the bank calls a mistake:
 layers of `attention-smithy` that make a normalization and do not use it; the weak mask of the attention in `nmtlab`;
 heads without `is_causal` in `xlabml`; a causal mask that hides nothing in `eztransformer`; `torch-transformers`,
 `tacos`, `mirrorshift` and the bigram model of `gpt2lm`. `sagar-neuron-gpt2` is a copy of a listed package.

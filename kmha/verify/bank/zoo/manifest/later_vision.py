@@ -1,6 +1,6 @@
 """Entries of torch packages for images, molecules, series and puzzles, chosen last, from their source alone.
 
-Left out, because they are not the standard attention, or make what the bank calls a mistake (`wrong.md` says where):
+Left out, because they are not the standard attention, or make what the bank calls a mistake:
 windows in `bio-attention`, whose causal mask hides a position from itself; a scale by the number of positions in
 `time-series-transformer`; `torch-spatiotemporal`, `deepvision-toolkit`, `vision-transformer` and
 `decepticonsinalexandria`; shared values in `tft-torch` and `panelformer`; a factor for each head in
