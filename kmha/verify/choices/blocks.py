@@ -23,6 +23,12 @@ register(
     lambda trial: not _is_post_norm(trial),
     norm_place=lambda state, right: "after",
 )
+register(  # Swin V2 (arXiv 2111.09883, section 3.2), OLMo 2 (arXiv 2501.00656, section 2.1)
+    "res-post-norm",
+    "norm place",
+    "res-post-norm: x + norm(sublayer(x))",
+    norm_place=lambda state, right: "inside",
+)
 
 
 def _activation(name: str) -> Any:

@@ -112,9 +112,24 @@ class Parallel(Block):
         return x + self.attn(self.ln1(x)) + self.ff(self.ln1(x))
 
 
+class NormOfOutput(Block):
+    """As in Swin V2, and in an example of keras.io."""
+
+    norm = nn.LayerNorm
+
+    def forward(self, x):
+        x = x + self.ln1(self.attn(x))
+        return (1 - self.wrong) * x + self.ln2(self.ff(x))
+
+
+class NormOfOutputWithoutResidual(NormOfOutput):
+    wrong = 1.0
+
+
 @pytest.mark.parametrize(
     ("block", "choices"),
     [
+        (NormOfOutput, {"res-post-norm", "activation-gelu"}),
         (Block, {"pre-norm", "activation-gelu", "unbiased-deviation"}),
         (Llama, {"pre-norm", "activation-silu", "root-mean-square"}),
         (Parallel, {"pre-norm", "activation-gelu", "parallel-one-norm"}),
@@ -134,6 +149,12 @@ def test_a_mistake_is_named_beside_choices():
     assert "pre-norm" in found.convention.choices
 
 
+def test_a_mistake_is_named_beside_a_normalization_of_each_output():
+    found = diagnose(NormOfOutputWithoutResidual)
+    assert found.ids == ("residual-missing-feed-forward",)
+    assert "res-post-norm" in found.convention.choices
+
+
 def test_a_mistake_is_named_beside_choices_that_come_nearer_without_it():
     found = diagnose(WithoutScores)
     assert found.ids == ("softmax-missing",)
@@ -146,6 +167,7 @@ def test_a_choice_other_than_the_expected_one_is_a_mistake():
 
     assert diagnose(Usual, expect=["pre-norm"]).right
     assert diagnose(Usual, expect=["post-norm"]).ids == ("norm-before",)
+    assert diagnose(NormOfOutput, expect=["post-norm"]).ids == ("norm-inside-residual",)
     with pytest.raises(ValueError, match=r"expected the id of a design choice: pre-norm, .* Received: 'prenorm'"):
         diagnose(Usual, expect=["prenorm"])
 
