@@ -225,12 +225,15 @@ def check_roles(where: str, said: Mapping[str, str], *found: Parameters) -> None
 
 
 def without_flags(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call's parameters without those that are named like masks and tell only whether to mask."""
-    return {
-        name: each
-        for name, each in found.items()
-        if not (naming.is_mask(name) and isinstance(getattr(each, "default", None), bool))
-    }
+    """Return a call's parameters without those that are named like masks and tell only whether, or how, to mask."""
+    return {name: each for name, each in found.items() if not (naming.is_mask(name) and _is_flag(each))}
+
+
+def _is_flag(parameter: Any) -> bool:
+    """Return whether a parameter is a boolean or a text, by its default or its annotation."""
+    annotation = str(getattr(parameter, "annotation", ""))
+    is_text = re.search(r"\bstr\b", annotation) and not re.search("Tensor|[Aa]rray", annotation)
+    return bool(is_text) or isinstance(getattr(parameter, "default", None), bool | str)
 
 
 def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:

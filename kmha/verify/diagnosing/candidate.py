@@ -63,6 +63,8 @@ class Candidate:
         convention: Calling convention that is being tried, or was found.
         neutral_masks: Whether a required mask that a trial does not have is passed as a mask that hides nothing. Some
             candidates cannot run with `None`.
+        closing: Meanings of True with which a mask that should hide nothing hides everything, so they are not meant.
+        scores_first: Whether a call returned the scores before the output.
         expected: Ids of the design choices that the candidate must make.
         on_call: Function called with the name of each call when the call begins, and with "" when it ends.
     """
@@ -83,6 +85,8 @@ class Candidate:
     neutral_temperature = ""
     convention = Convention()
     neutral_masks = False
+    closing: frozenset[str] = frozenset()
+    scores_first = False
     expected: tuple[str, ...] = ()
     on_call: Callable[[str], None] | None = None
 
@@ -132,7 +136,7 @@ class Candidate:
         if self.said_meaning is not None:
             return (self.said_meaning,)
         usual = naming.mask_meaning(self.roles.get(role, ""))
-        return (usual, *(each for each in MASK_MEANINGS if each != usual))
+        return tuple(each for each in dict.fromkeys((usual, *MASK_MEANINGS)) if each not in self.closing)
 
     def likely_choices(self, trial: Trial) -> list[tuple[str, ...]]:
         """Return the combinations of design choices that the candidate likely makes, the likeliest first."""
@@ -246,19 +250,35 @@ class Candidate:
         try:
             with self._reported(trial.name), quietly():
                 result, inputs = self.call(trial)
-                output, scores = frameworks.output_and_scores(result)
+                output, scores = self._in_order(*frameworks.output_and_scores(result), trial)
                 untouched = all(np.array_equal(frameworks.to_numpy(given), copy) for given, copy in inputs)
                 output = frameworks.numeric_array(output)
                 dtype = str(output.dtype) if str(output.dtype) in ("float16", "float32", "bfloat16") else "float64"
-                output = self._restore_axes(np.asarray(output, "float64"), trial.query.ndim)
-                if scores is not None:
-                    scores = self._scores_of_heads(np.asarray(frameworks.numeric_array(scores), "float64"), trial)
+                alone = scores is None and self._returns_scores_alone and _are_scores(output, trial)
+                if alone or scores is not None:
+                    scores = output if alone else frameworks.numeric_array(scores)
+                    scores = self._scores_of_heads(np.asarray(scores, "float64"), trial)
+                alone &= scores is not None
+                output = np.asarray(output, "float64")
+                output = scores @ trial.value if alone else self._restore_axes(output, trial.query.ndim)
         except CandidateError:
             raise
         except (Exception, SystemExit) as error:  # untrusted code may raise anything
             line, own = line_of_error(error, self.module), is_slip(error, self.module)
             return Answer(error=error_line(error), line=line, is_slip=own)
-        return Answer(output, scores, untouched, dtype)
+        return Answer(output, scores, untouched, dtype, scores_alone=alone)
+
+    @property
+    def _returns_scores_alone(self) -> bool:
+        """Whether this may be a function of query and key alone, which returns the scores, and no output."""
+        return self.core and {"query", "key"} <= self.roles.keys() and "value" not in self.roles
+
+    def _in_order(self, output: Any, scores: Any, trial: Trial) -> tuple[Any, Any]:
+        """Return the output and the scores, which some code returns in the other order."""
+        if trial.chain != "attention" or scores is None or not _are_scores(output, trial):
+            return output, scores
+        self.scores_first |= not _are_scores(scores, trial)
+        return (scores, output) if self.scores_first else (output, scores)
 
     def _restore_axes(self, array: np.ndarray, axes: int) -> np.ndarray:
         """Restore the axes that the input layout leaves out: the batch axis, and the heads axis of a core."""
@@ -292,6 +312,11 @@ class Candidate:
     def dtype_of(self, trial: Trial) -> str:
         """Return the dtype to compute in, which is float16 for a float16 trial, else the convention's dtype."""
         return trial.dtype if trial.dtype == "float16" else self.convention.dtype
+
+
+def _are_scores(array: Any, trial: Trial) -> bool:
+    """Return whether the last axes of an array are those of scores, (T, S)."""
+    return tuple(np.shape(array))[-2:] == (trial.query.shape[-2], trial.key.shape[-2])
 
 
 @contextlib.contextmanager

@@ -19,11 +19,12 @@ from kmha.verify.diagnosing.jax_adapters import Held
 PROBE = np.linspace(-3.0, 3.0, 13)
 CLOSE = 1e-4  # tells all activations apart, in float32 too
 ATTRIBUTES = re.compile(r"act|relu|elu|silu|swish|nonlin|^fn$|^f$")
+CAUSAL = r"(?i)\btri\(|tri[lu]|causal|band_part|look_?ahead|autoregress|subsequent|future|arange\(.*[<>]"
 # Patterns that the source code of a layer with these choices contains.
 NEEDED = {
     "unbiased-deviation": r"std\(|unbiased|correction",
     "root-mean-square": r"(?i)rms|rsqrt|root_mean|mean\(.*(\*\*\s*2|square|pow)|norm\(",
-    **dict.fromkeys(("always-causal", "causal-unless-masked"), r"(?i)tri[lu]|causal|band_part|look_?ahead|autoregress"),
+    **dict.fromkeys(("always-causal", "causal-unless-masked"), CAUSAL),
 }
 ROTATION = re.compile(rf"(?i){naming.ROTARY.pattern}|\bcos\b|freqs_cis|\bangles?\b")
 GELUS = {"gelu", "gelu_tanh"}

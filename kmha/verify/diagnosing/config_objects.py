@@ -123,45 +123,44 @@ def field_names(config_class: type) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
-def sample(name: str) -> Any:
-    """Return a value for a field by its name, with sizes that fit together."""
+def sample(name: str, code: str = "") -> Any:
+    """Return a value for a field by its name, with sizes that fit together, or a text that `code` compares it with."""
     role = naming.argument(name)
     if role in ("width", "output", "inputs"):
         return SIZES["heads"] * SIZES["size"]
     if role in SIZES or role in FLAGS:
         return {**SIZES, **FLAGS}[role]
-    return value_of(guesses(name)[0][0], "numpy", {"T": 1, "O": 4, "I": 8})
+    return value_of(guesses(name, code=code)[0][0], "numpy", {"T": 1, "O": 4, "I": 8})
 
 
-def read_fields(construct: Callable[[Any], Any], parameter: inspect.Parameter) -> dict[str, Any]:
+def read_fields(construct: Callable[[Any], Any], parameter: inspect.Parameter, code: str = "") -> dict[str, Any]:
     """Return the fields that a constructor reads, with sample values, by calling it with configurations.
 
     Args:
         construct: Function that calls the constructor with a configuration.
         parameter: Argument of the constructor, whose annotation may be a configuration class.
+        code: Source code of the layer.
     """
     own = _class_of(parameter)
+    values: dict[str, Any] = {}
     if own is not None:
-        names = field_names(own)
-        watched = Watched(
-            made(own, {name: sample(name) for name in names if naming.argument(name) in (*SIZES, "width")})
-        )
+        values = {name: sample(name) for name in field_names(own) if naming.argument(name) in (*SIZES, "width")}
+        watched = Watched(made(own, values))
         try:
             later = read_later(construct(watched), watched)
+            return {name: sample(name, code) for name in (*watched.used, *later) if naming.argument(name)}
         except (Exception, SystemExit):  # untrusted code may raise anything
-            return {name: sample(name) for name in names if naming.argument(name) in (*SIZES, "width")}
-        return {name: sample(name) for name in (*watched.used, *later) if naming.argument(name)}
-    values: dict[str, Any] = {}
+            pass
     for _ in range(FIELDS):
         fields = Fields(values)
         try:
             later = read_later(construct(fields), fields)
-            values |= {name: sample(name) for name in later if name not in values}
+            values |= {name: sample(name, code) for name in later if name not in values}
             break
         except (AttributeError, KeyError):
             if not fields.missing or fields.missing in values:
                 break
-            values[fields.missing] = sample(fields.missing)
+            values[fields.missing] = sample(fields.missing, code)
         except (Exception, SystemExit):  # untrusted code may raise anything
             break
     return values
@@ -205,17 +204,17 @@ class Field:
     kind: Any = inspect.Parameter.KEYWORD_ONLY
 
 
-def expanded(found: Mapping[str, Any], construct: Callable[..., Any]) -> dict[str, Any]:
+def expanded(found: Mapping[str, Any], construct: Callable[..., Any], code: str = "") -> dict[str, Any]:
     """Return a constructor's parameters with each configuration object replaced by the fields that are read.
 
-    `construct` is called with a keyword argument: the configuration.
+    `construct` is called with a keyword argument: the configuration. `code` is the source code of the layer.
     """
     parameters: dict[str, Any] = {}
     for name, parameter in found.items():
         if not is_config(name, parameter):
             parameters[name] = parameter
             continue
-        fields = read_fields(_with(construct, name), parameter)
+        fields = read_fields(_with(construct, name), parameter, code)
         parameters |= {f"{name}.{field}": Field(value) for field, value in fields.items()} or {name: parameter}
     return parameters
 

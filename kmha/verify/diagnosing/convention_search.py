@@ -213,6 +213,7 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
         likely = [each for each in options if (each.weights, each.causal) == (options[0].weights, options[0].causal)]
         opened = _with_open_masks(candidate, likely)
         runs = choose_convention(candidate, opened, plain[:1], memory, explain=False)[0] > Fit.RAISES
+        candidate.closing |= _closing(candidate, opened, plain[0], memory)
         options = _with_open_masks(candidate, options) if runs else options
     fit, share = choose_convention(candidate, options, plain, memory, choose=of_block, explain=False)
     if fit == Fit.RAISES and of_block:
@@ -255,10 +256,26 @@ def _with_open_masks(candidate: Candidate, options: Sequence[Convention]) -> lis
         )
         for option in options
         for meaning in ("attends", "hides")
+        if meaning not in candidate.closing
         for dtype in MASK_DTYPES[:2]
         for shape in dict.fromkeys((*candidate.mask_shapes(), *candidate.padding_shapes()))
         if shape in MASK_SHAPES
     ]
+
+
+def _closing(candidate: Candidate, opened: Sequence[Convention], trial: Trial, memory: Memory) -> frozenset[str]:
+    """Return the meanings of True with which masks that should hide nothing hide everything, and not with another.
+
+    Then every query gets the same, as in code that never uses the query.
+    """
+    alike: dict[str, bool] = {}
+    for option in opened:
+        candidate.use_convention(option)
+        answer = _remembered(candidate, trial, memory).answer
+        if not answer.error and option.mask_meaning not in alike:
+            rows = np.nan_to_num(answer.output)
+            alike[option.mask_meaning] = np.allclose(rows, rows[..., :1, :], rtol=1e-6)
+    return frozenset(meaning for meaning, same in alike.items() if same and not all(alike.values()))
 
 
 def _with_running_masks(
@@ -432,6 +449,7 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
     bases = dict.fromkeys([start, dataclasses.replace(start, choices=unless)])
     options = _mask_forms(candidate, [*bases])
     if not masked:
+        _choose_again(candidate, [candidate.evaluate(trial) for trial in _usual(drawn)])
         return
     memory: Memory = {}
     padded = [trial for trial in masked if not trial.causal]

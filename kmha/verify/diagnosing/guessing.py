@@ -56,8 +56,19 @@ _UNKNOWN = ("None", "False", "0", "1", IDENTITY)
 NUMBERS = {"width": "I", "heads": "H"}
 
 
+def compared_texts(name: str, code: str) -> tuple[str, ...]:
+    """Return the texts that code compares a name with, as guesses.
+
+    >>> compared_texts("kind", 'if config.kind == "gqa": … elif config.kind in ("mla", "mqa"): …')
+    ("'gqa'", "'mla'")
+    """
+    short = re.escape(name.rpartition(".")[2])
+    found = re.findall(rf"\b{short}\s*(?:[!=]=|(?:not )?in)\s*[(\[{{]?\s*(?:'(\w+)'|\"(\w+)\")", code)
+    return tuple(dict.fromkeys(f"'{one or other}'" for one, other in found))
+
+
 def guesses(
-    name: str, parameter: inspect.Parameter | None = None, missing: Container[str] = ()
+    name: str, parameter: inspect.Parameter | None = None, missing: Container[str] = (), code: str = ""
 ) -> tuple[tuple[str, ...], bool]:
     """Return the guesses for an argument, and whether its name tells what it is.
 
@@ -65,6 +76,7 @@ def guesses(
         name: Name of the argument.
         parameter: Its annotation and default.
         missing: Keys of `NUMBERS` that no other argument provides.
+        code: Code that reads the argument.
 
     >>> guesses("device"), guesses("colour")
     ((("'cpu'",), True), (('None', 'False', '0', '1', 'identity'), False))
@@ -73,6 +85,8 @@ def guesses(
     role = naming.weight(name)[0]
     if role and ("Module" in annotation or re.search("proj|linear|dense", naming.plain(name))):
         return (PROJECTION,), True
+    if compared := compared_texts(name, code):
+        return compared, True
     for pattern, found in _BY_NAME:
         if re.search(pattern, naming.plain(name)):
             return found, True
@@ -88,12 +102,14 @@ def guesses(
     return _UNKNOWN, False
 
 
-def combinations(names: Mapping[str, inspect.Parameter], missing: Container[str] = ()) -> Iterator[dict[str, str]]:
+def combinations(
+    names: Mapping[str, inspect.Parameter], missing: Container[str] = (), code: str = ""
+) -> Iterator[dict[str, str]]:
     """Yield combinations of guesses for several arguments, at most `LIMIT`.
 
     Cosines and sines take the same shape, and no two arguments are the same number of `missing`.
     """
-    options = {name: guesses(name, parameter, missing)[0] for name, parameter in names.items()}
+    options = {name: guesses(name, parameter, missing, code)[0] for name, parameter in names.items()}
     count = 0
     for combined in itertools.product(*options.values()):
         shapes = {text.partition(" ")[2] for text in combined if text.startswith(("ones", "zeros"))}

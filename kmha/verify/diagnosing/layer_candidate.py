@@ -42,6 +42,7 @@ from kmha.verify.diagnosing.guessing import LENGTH
 from kmha.verify.diagnosing.layer_adapters import adapter_of, oriented
 from kmha.verify.diagnosing.naming import roles_of
 from kmha.verify.diagnosing.packed_inputs import packing_of
+from kmha.verify.diagnosing.slips import place_of_nested
 from kmha.verify.diagnosing.trials import Accepts, Sizes
 from kmha.verify.diagnosing.weights import (
     Slot,
@@ -169,7 +170,7 @@ class LayerCandidate(Candidate):
                 return self.adapter.new(self.layer_class, {**plain, **config}, "float32")
 
         kept = {n: each for n, each in self.written_parameters.items() if n in self.given}
-        return {**kept, **config_objects.expanded(others, construct)}
+        return {**kept, **config_objects.expanded(others, construct, frameworks.source_of(self.layer_class))}
 
     def _guess_constructor(self) -> dict[str, str]:
         """Return values for required arguments of the constructor that no role explains, with which it can be called.
@@ -186,7 +187,7 @@ class LayerCandidate(Candidate):
         sizes = {"H": 2, "O": 4, "E": 8, "I query": 8, "I key": 8, "I value": 8}
         missing = {"width", "heads"} - {"width" if r in ("inputs", "output") else r for r in self.constructor_roles}
         constructed: list[dict[str, str]] = []
-        for guessed in guessing.combinations(unknown, missing):
+        for guessed in guessing.combinations(unknown, missing, frameworks.source_of(self.layer_class)):
             self.made_guesses = guessed
             try:
                 with quietly():
@@ -215,8 +216,14 @@ class LayerCandidate(Candidate):
         is_class = isinstance(self.thing, type)
         masks = not self.mask_flag
         if not {"query", "self", "ids"} & roles.keys():
+            method = self.adapter.method
+            if place := place_of_nested(method, frameworks.source_of(self.layer_class)):
+                raise CandidateError(
+                    f"{self.name} has no {method}(): `def {method}` stands inside of {place}(), so it is not a method. "
+                    f"Indent it as `def {place}` is."
+                )
             raise CandidateError(
-                f"{self.name}: its {self.adapter.method}() has no argument for the input. Expected names such as "
+                f"{self.name}: its {method}() has no argument for the input. Expected names such as "
                 f"`query`, `value`, `key` or `x`. Received: {', '.join(self.call_parameters) or 'no arguments'}."
                 + naming.role_hint("query", self.call_parameters)
             )

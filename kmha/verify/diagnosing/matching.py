@@ -48,6 +48,7 @@ class Answer:
         error: Error that the candidate raised, on one line, or "".
         line: Line of the candidate's code that raised the error, if it was there.
         is_slip: Whether the error is the code's own, such as a wrong name, whatever it was called with.
+        scores_alone: Whether the candidate returned the scores alone, from which kmha computed the output.
     """
 
     output: Any = None
@@ -57,6 +58,7 @@ class Answer:
     error: str = ""
     line: SourceLine | None = None
     is_slip: bool = False
+    scores_alone: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

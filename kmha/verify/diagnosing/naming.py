@@ -203,6 +203,8 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
     ({'mask': 'mask', 'self': 'enc_input'}, {'query': 'dec_input', 'memory': 'enc_input'})
     >>> roles_of(["x", "y"]), roles_of(["src", "tgt"])
     ({'self': 'x', 'memory': 'y'}, {'query': 'tgt', 'memory': 'src'})
+    >>> roles_of(["d_model", "q", "v", "h"])
+    {'width': 'd_model', 'heads': 'h', 'size': 'q', 'value_size': 'v'}
     """
     names = list(names)
     by_input = "querysize" in map(plain, names)  # then the sizes of key and value are those of the inputs too
@@ -222,6 +224,15 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
         found["self"] = found.pop("memory")
     if "query" in found and plain(found.get("self", "")) in ("src", "source") and not {"memory", "key"} & found.keys():
         found["memory"] = found.pop("self")
+    if (
+        {"heads", "width"} <= found.keys()
+        and (found.get("query"), found.get("value")) == ("q", "v")
+        and "key" not in found
+    ):
+        found["size"], found["value_size"] = (
+            found.pop("query"),
+            found.pop("value"),
+        )  # of a constructor (d_model, q, v, h)
     other = {"x": "y", "xs": "ys"}.get(found.get("self", ""), "")
     if other in names and not {"memory", "key"} & found.keys():
         found["memory"] = other

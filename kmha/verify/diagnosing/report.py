@@ -13,7 +13,7 @@ import numpy as np
 from kmha.verify.chains import caches
 from kmha.verify.chains.blocks import EPSILON
 from kmha.verify.choices import CHOICES
-from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.caches import cache_report
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, ONE_KEY
 from kmha.verify.diagnosing.coverage import tested, untested
@@ -182,6 +182,10 @@ def remarks(found: "Diagnosis") -> list[str]:
             lines.append(f"The epsilon of its normalizations is {epsilon:g}: taken as intended.")
         if stated := getattr(found.candidate, "stated", None):
             lines.append(f"Its heads got {stated[1]} features, as its attribute `{stated[0]}` says.")
+        if found.candidate.scores_first:
+            lines.append("It returns the scores first, and then the output: taken as intended.")
+        if any(result.answer.scores_alone for result in found.results):
+            lines.append("It returns the scores alone, so kmha multiplied them by a value itself.")
         if length := getattr(found.candidate, "exact_length", 0):
             lines.append(f"It takes exactly {length} positions: taken as intended.")
         if found.wrong_layout:
@@ -301,7 +305,7 @@ def _polarity(found: "Diagnosis") -> list[str]:
     lines = []
     for role, meaning in (("mask", found.convention.mask_meaning), ("padding", found.convention.padding_meaning)):
         name = found.candidate.roles.get(role, "")
-        if name and meaning != found.candidate.meanings(role)[0]:
+        if name and meaning != naming.mask_meaning(name):
             says = {"attends": "True attends", "hides": "True hides", "adds": "it is added to the logits"}[meaning]
             right = "Right, if" if found.verdict == RIGHT else "It has no other mistake, if"
             lines.append(f"{right} {says} in `{name}`. Is that meant? Then say so: --mask {meaning}.")

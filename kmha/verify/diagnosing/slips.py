@@ -3,8 +3,10 @@
 A misspelt name raises an error whatever the code is called with. Other errors may come from the way kmha calls it.
 """
 
+import ast
 import difflib
 import linecache
+import textwrap
 import traceback
 from types import ModuleType
 from typing import Any
@@ -39,6 +41,24 @@ def meant_name(error: BaseException) -> str:
     except Exception:  # the `__dir__` of an untrusted object may itself raise
         return ""
     return next(iter(difflib.get_close_matches(error.name, names, 1, SIMILAR)), "")
+
+
+def place_of_nested(method: str, code: str) -> str:
+    """Return the name of the function inside of which a class defines a method, by wrong indentation, or "".
+
+    >>> place_of_nested("call", "class A:\\n def __init__(self):\\n  def call(self, x): pass")
+    '__init__'
+    """
+    try:
+        tree = ast.parse(textwrap.dedent(code))
+    except SyntaxError:
+        return ""
+    outer = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef))
+    return next((each.name for each in outer if any(_is_function(part, method) for part in each.body)), "")
+
+
+def _is_function(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == name
 
 
 def is_slip(error: BaseException, module: str) -> bool:

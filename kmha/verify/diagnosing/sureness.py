@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kmha.verify.chains.attention import ROLES
-from kmha.verify.diagnosing import guessing, matching, naming
+from kmha.verify.diagnosing import frameworks, guessing, matching, naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, UNKNOWN
@@ -92,13 +92,13 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
     candidate = found.candidate
     parameters = {**getattr(candidate, "constructor_parameters", {}), **candidate.call_parameters}
     guessed = {**getattr(candidate, "made_guesses", {}), **dict(found.convention.guessed)}
-    explained = (
-        found.verdict == KNOWN and len(found.mistakes) == 1 and found.mistakes[0].id.partition("-")[0] not in MASKS
-    )
+    masks = any(mistake.id.partition("-")[0] in MASKS for mistake in found.mistakes)
+    explained = found.verdict == KNOWN and not masks
+    code = frameworks.source_of(getattr(candidate, "layer_class", None))
     for name, text in guessed.items():
         switched_off = text == "None" and explained  # what is left out explains no numbers of a mistake elsewhere
         fits = found.verdict == KNOWN and text in guessing.NUMBERS  # with another size, the weights would not fit
-        if not (switched_off or fits or guessing.guesses(name, parameters.get(name))[1]):
+        if not (switched_off or fits or guessing.guesses(name, parameters.get(name), code=code)[1]):
             yield f"kmha does not know the argument `{name}`, and passed {text}. Give its value: --set {name}=VALUE."
     for name in left_out(found):
         if candidate.call_parameters[name].default is EMPTY:

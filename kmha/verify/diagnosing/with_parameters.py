@@ -9,12 +9,12 @@ import ast
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import frameworks, naming, reproduction
+from kmha.verify.diagnosing import frameworks, naming, reproduction, weights_in_dicts
 from kmha.verify.diagnosing.calling import EMPTY, Parameters, parameters, random_names
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.plain_adapter import PlainAdapter, places_of
@@ -26,6 +26,7 @@ SETTINGS = ("heads", "kv_heads", "size", "value_size", "width", "inputs", "outpu
 SIZES = (24, 40, 56, 72, 88)  # different sizes to try, all multiples of the number of heads
 MAKES = re.compile("param|weight")  # names of functions that make weights
 LIMIT = 8  # maximum number of functions to try
+SPREAD = "weights"  # name of the dict that kmha makes for several arguments
 
 
 class WithParameters:
@@ -37,6 +38,7 @@ class WithParameters:
         place: Name of the function's argument that takes the weights.
         roles: Names of the constructor's arguments, keyed by role, where the names themselves do not tell.
         is_dict: Whether kmha makes the weights itself, as a dict.
+        spreads: Whether the keys of this dict are arguments of the function.
     """
 
     function: Callable[..., Any]
@@ -44,6 +46,7 @@ class WithParameters:
     place: str
     roles: Mapping[str, str]
     is_dict: bool
+    spreads: bool
 
 
 class FunctionAdapter(PlainAdapter):
@@ -56,6 +59,8 @@ class FunctionAdapter(PlainAdapter):
     def variables(self, layer: Any) -> list[Variable]:
         """Return the weights whose names the code of the function mentions, or all if it mentions none."""
         found = super().variables(layer)
+        if self.layer_class.is_dict:
+            return found
         texts = _texts_of_function(self.layer_class.function)
         used = [each for each in found if texts.intersection(each.path.split(".")[1:])]
         return used or found
@@ -69,16 +74,24 @@ class FunctionAdapter(PlainAdapter):
         passed += [f"{n}={_SOURCES[self.framework == 'jax']}" for n in self._random(maker)]
         settings = [f"{n}={values[n]}" for n in parameters(own.function) if n in values]
         settings += [f"{n}={values[m]}" for n, m in _shared(own.function, maker).items() if m in values]
+        weight = f"**{own.place}" if own.spreads else f"{own.place}={own.place}"
         lines = self.statements("layer", slots, weights)
-        made_weights = "{}" if own.is_dict else f"{maker.__name__}({', '.join(passed)})"
+        made_weights = f"{maker.__name__}({', '.join(passed)})"
+        if own.is_dict:
+            made_weights = repr(_dicts_in(maker(**dict.fromkeys(parameters(maker), 1))))
         imports = [] if own.is_dict else reproduction.imports(maker, "numpy", "", maker.__name__)[1:]
         return [
             "import functools",
             *imports,
             f"{own.place} = {made_weights}",
             *(line.replace(f"layer.{own.place}", own.place) for line in lines),
-            f"layer = functools.partial({', '.join([name, f'{own.place}={own.place}', *settings])})",
+            f"layer = functools.partial({', '.join([name, weight, *settings])})",
         ]
+
+
+def _dicts_in(weights: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dicts in dicts, without the arrays in them."""
+    return {name: _dicts_in(each) for name, each in weights.items() if isinstance(each, dict)}
 
 
 _SOURCES = ("np.random.default_rng(0)", "jax.random.PRNGKey(0)")
@@ -92,17 +105,13 @@ def as_class(function: Any) -> type[WithParameters] | None:
     """
     if not inspect.isfunction(inspect.unwrap(function)):
         return None
-    found = parameters(function)
-    place = _place(found)
-    if place is None:
-        return None
+    place = _place(parameters(function))
     texts = _texts_of_function(function)
-    for maker in _makers(function):
+    for maker in _makers(function) if place else ():
         roles = _roles_of_maker(maker, texts)
-        if roles is not None:
+        if place and roles is not None:
             return _made_class(function, maker, place, roles)
-    made_up = _maker_of_dict(function, place)
-    return None if made_up is None else _made_class(function, made_up, place, {}, is_dict=True)
+    return _of_dicts(function)
 
 
 def _texts_of_function(function: Any) -> set[str]:
@@ -126,22 +135,24 @@ def _makers(function: Any) -> Sequence[Callable[..., Any]]:
     return [each for each in others if each is not function and _may_make(each)][:LIMIT]
 
 
-def _maker_of_dict(function: Any, place: str) -> Callable[..., Any] | None:
-    """Return a function that makes a dict of the weights that the code of attention reads, or `None`.
-
-    Every weight must have a known name. The kernels are square, as wide as the input.
-    """
-    keys = re.findall(rf"\b{re.escape(place)}\[['\"](\w+)['\"]\]", frameworks.source_of(function))
-    found = {key: naming.weight(key) for key in keys}
-    kernels = {role for role, is_bias in found.values() if not is_bias}
-    if not {"query", "key", "value"} <= kernels or None in {role for role, _ in found.values()}:
+def _of_dicts(function: Callable[..., Any]) -> type[WithParameters] | None:
+    """Return a class that makes the dicts of weights that the code reads, if the names tell what all of them are."""
+    trees: weights_in_dicts.Tree = weights_in_dicts.trees_of(function)
+    trees |= {n: {} for n in parameters(function) if n not in trees and trees and naming.weight(n)[0]}
+    found = [*weights_in_dicts.paths(trees)]
+    if weights_in_dicts.shapes(found, 2, 3) is None:
         return None
+    (place,) = trees if len(trees) == 1 else (SPREAD,)
 
-    def maker(width: int) -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(0)
-        return {key: rng.normal(size=(width,) * (1 if is_bias else 2)) for key, (_, is_bias) in found.items()}
+    def make_block(d_model: int, dff: int) -> dict[str, Any]:
+        weights = weights_in_dicts.made(weights_in_dicts.shapes(found, d_model, dff) or {})
+        return weights if place == SPREAD else weights[place]
 
-    return maker
+    def make_attention(d_model: int) -> dict[str, Any]:
+        return make_block(d_model, 0)
+
+    is_block = weights_in_dicts.shapes(found, 2, 3) != weights_in_dicts.shapes(found, 2, 5)
+    return _made_class(function, make_block if is_block else make_attention, place, {}, trees)
 
 
 def _may_make(function: Callable[..., Any]) -> bool:
@@ -201,12 +212,18 @@ def _shared(function: Any, maker: Callable[..., Any]) -> dict[str, str]:
 
 
 def _made_class(
-    function: Any, maker: Callable[..., Any], place: str, roles: Mapping[str, str], is_dict: bool = False
+    function: Any,
+    maker: Callable[..., Any],
+    place: str,
+    roles: Mapping[str, str],
+    made: Collection[str] = (),
 ) -> type[WithParameters]:
+    """Return the class of a function. `made` are the names of the arguments that kmha makes itself, if it does."""
+    spreads, taken = place not in made and bool(made), made or (place,)
     found, makes = parameters(function), parameters(maker)
     shared = _shared(function, maker)
     by_role = {name: role for role, name in naming.roles_of(found).items()}
-    settings = [n for n in found if by_role.get(n) in SETTINGS and n != place]
+    settings = [n for n in found if by_role.get(n) in SETTINGS and n not in taken]
     own = {**{n: found[n] for n in settings if n not in shared}, **makes}
 
     def construct(self: Any, **arguments: Any) -> None:
@@ -217,10 +234,12 @@ def _made_class(
         vars(self).update({n: value for n, value in arguments.items() if isinstance(value, int)})
 
     def call(self: Any, **inputs: Any) -> Any:
-        return function(**{place: getattr(self, place)}, **inputs, **self.settings)
+        weights = getattr(self, place)
+        return function(**(weights if spreads else {place: weights}), **inputs, **self.settings)
 
-    inputs = {n: each for n, each in found.items() if n != place and n not in settings}
-    body = {"__init__": construct, "__call__": call, "is_dict": is_dict, "place": place, "roles": dict(roles)}
+    inputs = {n: each for n, each in found.items() if n not in taken and n not in settings}
+    body = {"__init__": construct, "__call__": call, "place": place, "roles": dict(roles)}
+    body |= {"is_dict": bool(made), "spreads": spreads}
     body |= {"function": staticmethod(function), "maker": staticmethod(maker)}
     return class_around(function, WithParameters, own, inputs, body)
 

@@ -44,7 +44,32 @@ class _Annotated(_Attention):
         super().__init__(settings)
 
 
-@pytest.mark.parametrize("layer", [_Attention, _Annotated])
+class _OfAKind(_Attention):
+    """Accepts only some texts for a field that no default gives."""
+
+    def __init__(self, config):
+        if config.kind not in ("dense", "sparse"):
+            raise ValueError(config.kind)
+        super().__init__(config)
+
+
+@dataclasses.dataclass
+class _AllRequired:
+    n_head: int
+    n_embd: int
+    bias: bool
+    kind: str
+
+
+class _OfARequiredKind(_Attention):
+    """Its configuration has no defaults, so it cannot be made in part."""
+
+    def __init__(self, settings: _AllRequired):
+        if settings.kind == "dense":
+            super().__init__(settings)
+
+
+@pytest.mark.parametrize("layer", [_Attention, _Annotated, _OfAKind, _OfARequiredKind])
 def test_a_layer_with_a_configuration_object(layer):
     found = diagnose(layer)
     assert found.right

@@ -29,6 +29,19 @@ def test_a_flag_is_no_mask(default):
     assert "mask" not in found.candidate.roles
 
 
+def test_a_text_is_no_mask():
+    """It was given arrays, and named for a mask that it does not apply."""
+
+    def attention(query, key, value, mask: str | None = None):
+        return _attend(query * 1.5, key, value, causal=mask == "subsequent")
+
+    def right(query, key, value, mask: str | None = None):
+        return _attend(query, key, value, causal=mask == "subsequent")
+
+    assert diagnose(right).verdict == "right"
+    assert not any(id.startswith("mask") for id in diagnose(attention).ids)
+
+
 class _Decoder(keras.layers.Layer):
     """A decoder layer, post-norm, whose masks are flags."""
 

@@ -69,3 +69,19 @@ def test_the_line_is_the_candidates_own(candidate):
     assert found.verdict == "raises"
     assert found.line.path == __file__
     assert "undefined" in found.line.text
+
+
+class Nested(keras.layers.Layer):
+    """Its call is indented too far."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.dense = keras.layers.Dense(units)
+
+        def call(self, query, key, value):
+            return self.dense(query)
+
+
+def test_a_method_inside_of_another_is_said_to_be_there():
+    with pytest.raises(ValueError, match=r"Nested has no call\(\): `def call` stands inside of __init__\(\)"):
+        diagnose(Nested)

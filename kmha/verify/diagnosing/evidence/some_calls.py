@@ -8,12 +8,14 @@ from collections.abc import Sequence
 
 from kmha.verify.diagnosing import matching
 from kmha.verify.diagnosing.matching import LOOSE, Match, TrialResult
+from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.verdicts import Finding
 from kmha.verify.mistakes import Mistake
 from kmha.verify.mistakes.commonness import rank
 
 MOST = 3  # if more mistakes than these explain the wrong calls, the calls do not tell mistakes apart
 NAMES = 4  # maximum number of calls to list
+FEWEST = 3  # smallest number of calls without a mask that name a mistake
 SHARE = 0.5  # smallest share of the wrong calls that the nearest mistake must explain to be described
 
 
@@ -34,6 +36,24 @@ def find(results: Sequence[TrialResult], chain: str) -> list[Finding]:
         "the candidate computes attention in two ways, one of which is wrong."
     )
     return [Finding(says, (mistake.id,), conclusive=True) for mistake in best]
+
+
+def unmasked(results: Sequence[TrialResult], chain: str) -> Finding | None:
+    """Return the mistake, or the pair of mistakes, that explains all calls without a mask, if all of these are wrong.
+
+    Then the calls with masks have one more mistake, or kmha does not know how to pass the mask.
+    """
+    plain = [result for result in results if not (result.trial.masked or result.trial.training)]
+    if len(plain) < FEWEST or len(plain) == len(results) or not all(result.wrong for result in plain):
+        return None
+    found = matching.singles(plain, chain) or find_pairs(plain, chain)
+    if not found:
+        return None
+    same = "this mistake gives" if len(found[0].ids) == 1 else "these mistakes give"
+    says = (
+        f"Without a mask, {same} the same numbers in all {len(plain)} calls. With a mask, something else differs too."
+    )
+    return Finding(says, found[0].ids, conclusive=True)
 
 
 def _contradicting(results: Sequence[TrialResult], mistake: Mistake) -> list[TrialResult]:
