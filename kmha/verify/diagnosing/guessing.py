@@ -16,6 +16,7 @@ from kmha.verify.diagnosing import naming
 IDENTITY = "identity"
 PROJECTION = "projection"
 FEATURES = "the number of features"
+POSITIONS = "the number of positions"
 LENGTH = 64  # a number of positions that no trial exceeds
 LIMIT = 12  # maximum number of combinations to try
 
@@ -36,6 +37,7 @@ _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rotary|rope|freqs", ("None", "complex ones (T, O/2)", "zeros (T, O)", "zeros (T, O/2)")),
     ("mask|cache|past|state|bias|pos.*emb", ("None",)),
     ("position|inputpos|startpos", ("positions", "0", "None")),
+    ("^(tgt|trg|target|src|source|q|k|query|key)(seq)?len(gth)?$", (POSITIONS,)),
     ("maxlen|maxseq|seqlen|context|blocksize|window|maxpos|length", (str(LENGTH),)),
     ("vocab", ("11",)),
     ("eps", ("1e-05",)),
@@ -139,6 +141,8 @@ def value_of(text: str, framework: str, sizes: Mapping[str, int], dtype: str = "
         return sizes["I"]
     if text == PROJECTION:
         return _dense(framework, sizes["I"], sizes["I"])
+    if text == POSITIONS:
+        return sizes["T"]
     if text == "root":
         return float(sizes["O"]) ** 0.5
     if text == "positions":

@@ -78,9 +78,10 @@ class LayerCandidate(Candidate):
     Attributes:
         output_is_of_head: Whether the constructor's output width is that of each head in a list of heads.
         states_no_heads: Whether a class takes and states neither a number of heads nor a head size.
+        size_is_of_all: Whether the constructor's size of a head is that of all heads together, as in some tutorials.
     """
 
-    output_is_of_head = states_no_heads = False
+    output_is_of_head = states_no_heads = size_is_of_all = False
 
     def __init__(
         self,
@@ -439,7 +440,24 @@ class LayerCandidate(Candidate):
         return found
 
     def _make(self, trial: Trial, sizes: Mapping[str, int], dtype: str) -> tuple[Any, list[list[Slot]]]:
-        """Return a new layer and the possible slots of its weights."""
+        """Return a new layer and the possible slots of its weights. A size that does not fit may be of all heads."""
+        try:
+            return self._make_once(trial, sizes, dtype)
+        except UnknownWeightsError:
+            if (
+                self.weights is not None
+                or self.size_is_of_all
+                or not {"heads", "size"} <= self.constructor_roles.keys()
+            ):
+                raise
+            self.size_is_of_all = True
+            try:
+                return self._make_once(trial, sizes, dtype)
+            except (Exception, SystemExit):  # untrusted code may raise anything
+                self.size_is_of_all = False
+            raise
+
+    def _make_once(self, trial: Trial, sizes: Mapping[str, int], dtype: str) -> tuple[Any, list[list[Slot]]]:
         if self.weights is None:
             layer = self.adapter.new(self.layer_class, self._constructor(trial), dtype)
         else:
@@ -498,12 +516,13 @@ class LayerCandidate(Candidate):
         return self._made_with(letters(trial.weights), trial.rate)
 
     def _made_with(self, sizes: Mapping[str, int], rate: float) -> dict[str, Any]:
+        size = sizes["O"] * (sizes["H"] if self.size_is_of_all else 1)
         values = {
             "heads": sizes["H"],
             "kv_heads": sizes["H"],
             "temperature": sizes["O"] ** 0.5,
-            "size": sizes["O"],
-            "value_size": sizes["O"],
+            "size": size,
+            "value_size": size,
             "length": self.longest,
             "width": sizes["E"] if self.accepts.wide else sizes["I query"],
             "output": sizes["O" if self.output_is_of_head else "E"],
