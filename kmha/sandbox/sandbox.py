@@ -36,7 +36,16 @@ TICK = 0.1  # seconds between the calls of `tick`
 MARGIN = 30.0  # seconds after its time limit in which a task must end. Otherwise its supervisor hangs
 UNFINISHED = TaskResult(error_record(ENDED), ())  # something other than the task may have ended the sandbox
 STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlow is slow
-_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "VIRTUAL_ENV", "MPLCONFIGDIR", "TMPDIR")
+# A task can read the first environment of its fork server, which stays on the stack, so little of the user's is in it.
+_KEPT = ("LANG", "LC_ALL")
+_KEPT_PATHS = ("PYTHONPATH", "TMPDIR")
+_ENVIRONMENT = {
+    **{"HOME": os.devnull, "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},  # without the user's settings of libraries
+    **{"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"},
+    **{"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0", "HDF5_USE_FILE_LOCKING": "FALSE"},
+    # NumPy would wait for threads that a task may not start, and a task has one processor anyway.
+    **{"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+}
 # Not `-m`, which would first look for modules in the current folder, which may be untrusted. The package itself is not
 # imported, because it registers its layers with Keras, where an answer would find them.
 _PROGRAM = """
@@ -118,18 +127,14 @@ class Sandbox:
                 "the sandbox needs fork, which this system does not have. Use Linux, macOS, or WSL on Windows."
             )
         self.close()
-        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"}
-        environment |= {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0", "HDF5_USE_FILE_LOCKING": "FALSE"}
-        # NumPy would wait for threads that a task may not start, and a task has one processor anyway.
-        environment |= {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self._ready = False
         self._process = process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM, str(Path(__file__).parents[2]), *self.uses],
+            [sys.executable, "-P", "-c", _PROGRAM, str(Path(__file__).absolute().parents[2]), *self.uses],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment,
+            env=_environment(self.uses),
+            cwd=os.sep,  # libraries keep the name of the current folder in memory, where a task would find it
             start_new_session=True,  # Linux shares time out between sessions, not threads, so each gets its part
         )
         if self.processor is not None:
@@ -265,6 +270,17 @@ class Sandbox:
                 raise StoppedError
             return None
         return cast(dict[str, Any], sent)
+
+
+def _environment(uses: Sequence[str]) -> dict[str, str]:
+    """Return the environment of a fork server."""
+    found = _ENVIRONMENT | {name: os.environ[name] for name in _KEPT if name in os.environ}
+    for name in filter(os.environ.get, _KEPT_PATHS):
+        found[name] = os.pathsep.join(os.path.abspath(path) for path in os.environ[name].split(os.pathsep))
+    if "matplotlib" in uses:  # it would look for the system's fonts at every start, which can take many seconds
+        caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        found["MPLCONFIGDIR"] = os.environ.get("MPLCONFIGDIR") or os.path.join(caches, "kmha", "matplotlib")
+    return found
 
 
 def _as_array(text: str) -> np.ndarray:

@@ -70,6 +70,42 @@ def test_tasks_leave_nothing_behind(sandbox):
     assert {"HOME", "TMPDIR"} <= {*environment} <= usual
 
 
+_SEARCH = """
+import ctypes, re
+def f():
+    word, places = re.compile(b"kmha[_]of[_]the[_]user"), set()  # which is not in memory itself
+    for line in open("/proc/self/maps"):
+        span, rights, *_, name = line.rstrip().split(" ")
+        first, last = (int(number, 16) for number in span.split("-"))
+        if rights.startswith("r") and not name.startswith("[v") and last - first < 1 << 29:
+            if word.search(ctypes.string_at(first, last - first)):
+                places.add(name or "heap")
+    return sorted(places)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("uses", [("numpy",), pytest.param(("numpy", "keras"), marks=pytest.mark.slow)])
+def test_no_folder_of_the_user_is_in_the_memory_of_a_task(uses, tmp_path, monkeypatch):
+    """The fork server's first environment, on the stack, had PATH and HOME, and TensorFlow kept the current folder."""
+    here = tmp_path / "kmha_of_the_user"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for name in ("HOME", "PATH", "ANYTHING"):
+        monkeypatch.setenv(name, str(here))
+    with Sandbox(uses) as sandbox:
+        assert sandbox.run("f", _SEARCH, [Call({})], seconds=60).results[0].value == []
+
+
+def test_a_relative_python_path_still_leads_there(tmp_path, monkeypatch):
+    """The fork server has another current folder, which names no folder of the user."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["modules", os.environ.get("PYTHONPATH", "")]))
+    with Sandbox() as sandbox:
+        code = "import sys\ndef f(): return sys.path\n"
+        assert str(tmp_path / "modules") in sandbox.run("f", code, [Call({})]).results[0].value
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [
