@@ -1,7 +1,8 @@
 """`kmha convert`: read a weights file, convert the weights, show which array became which, and write another file."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kmha.cli import common
 
 AUTO = "auto"
 _MOST_PREFIXES = 100  # maximum number of parts of a model to try
+_PART = re.compile(r"[^./]*[./]")
 # Errors of `kmha.interchange` name its arguments. The command line names the options instead.
 _OPTIONS = {
     "`num_heads`": "--heads",
@@ -177,14 +179,28 @@ def _parts(weights: Mapping[str, Any], heads: int | None) -> Iterator[tuple[str,
     """Yield the prefixes of the outermost parts that have a layout, each with the layout."""
     from kmha.interchange import recognize
 
-    ends = {name[: i + 1]: None for name in weights for i, letter in enumerate(name) if letter in "./"}
     found: list[str] = []
-    for prefix in sorted(ends, key=lambda each: each.count("/") + each.count("."))[:_MOST_PREFIXES]:
+    for prefix in _prefixes(weights):
         if not any(prefix.startswith(outer) for outer in found):
-            readings = recognize(_part(dict(weights), prefix), heads)
+            part = _part(dict(weights), prefix)
+            readings = recognize(part, heads) if len(part) < len(weights) else []  # which does not fit as a whole
             if readings:
                 found.append(prefix)
                 yield prefix, " or ".join(reading.layout for reading in readings)
+
+
+def _prefixes(names: Iterable[str]) -> list[str]:
+    """Return the beginnings of names that end with "." or "/", those with the fewest parts first."""
+    rest, found = {"": list(names)}, dict[str, None]()
+    while rest and len(found) < _MOST_PREFIXES:
+        below: dict[str, list[str]] = {}
+        for prefix, group in rest.items():
+            for name in group:
+                if end := _PART.match(name, len(prefix)):
+                    below.setdefault(name[: end.end()], []).append(name)
+        found |= dict.fromkeys(below)
+        rest = below
+    return [*found][:_MOST_PREFIXES]
 
 
 def _rows(weights: Mapping[str, Any], converted: Any) -> list[_Pair]:

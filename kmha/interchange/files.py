@@ -14,7 +14,7 @@ torch's `weights_only` unpickles tensors and nothing else.
 import contextlib
 import io
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from kmha.interchange.canonical import Weights
 from kmha.interchange.errors import FileError, check_archive, check_declared, optional
 
 READABLE = (".weights.h5", ".h5", ".keras", ".npz", ".safetensors", ".pt", ".pth", ".bin")
+MOST_ARRAYS, LONGEST_NAME = 20_000, 1_000  # finding the layout takes time for each array and each letter
 WRITABLE = tuple(suffix for suffix in READABLE if suffix != ".keras")
 
 
@@ -40,8 +41,8 @@ def read_file(path: str | Path) -> Weights:
 
     Raises:
         FileError: (a ValueError) The file does not exist, does not have the format of its suffix, is truncated, has
-            no weights, has something besides numbers or names that cannot be printed, or would take far more space in
-            memory than on disk.
+            no weights, has something besides numbers, has names that cannot be printed, has more than `MOST_ARRAYS`
+            arrays or names longer than `LONGEST_NAME`, or would take far more space in memory than on disk.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/attention.npz"
@@ -59,11 +60,26 @@ def read_file(path: str | Path) -> Weights:
         weights = _READERS[suffix](path)
     if not weights:
         raise FileError(f"{path} contains no weights.")
+    _check_names(path, weights)
     for name, array in weights.items():
-        if not name.isprintable():  # tables and messages show the names, on terminals too
-            raise FileError(f"{path} contains an array with control characters in its name: {name[:80]!a}.")
         _check_numbers(name, array, f"{path} contains")
     return weights
+
+
+def _check_names(path: Path, names: Collection[str]) -> None:
+    if len(names) > MOST_ARRAYS:
+        raise FileError(
+            f"{path} contains {len(names):,} arrays. kmha reads at most {MOST_ARRAYS:,}. Save the attention layers, "
+            "or the part of the model that has them, in a file of their own."
+        )
+    for name in names:
+        if not name.isprintable():  # tables and messages show the names, on terminals too
+            raise FileError(f"{path} contains an array with control characters in its name: {name[:80]!a}.")
+        if len(name) > LONGEST_NAME:
+            raise FileError(
+                f"{path} contains an array whose name has {len(name):,} characters: {name[:80]!r}…. kmha reads names "
+                f"of at most {LONGEST_NAME:,}. Rename the array."
+            )
 
 
 def write_file(path: str | Path, weights: Mapping[str, Any], layer: str | None = None) -> None:

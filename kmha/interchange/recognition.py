@@ -14,6 +14,7 @@ from kmha.interchange.registry import LAYOUTS
 
 # Maximum number of heads to try if the shapes do not determine the number. No model has more.
 MOST_HEADS = 256
+_MOST_COMPARED = 1_000  # maximum number of names that are compared with those of all layouts, to find the nearest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,8 +147,10 @@ def _equal(one: np.ndarray, other: np.ndarray) -> bool:
 
 def _nearest(weights: Mapping[str, Any], num_heads: int | None) -> str:
     """Return the error of the layout that knows more of the names than any other layout."""
+    step = 1 + (len(weights) - 1) // _MOST_COMPARED
+    names = [*weights][::step]
     known = {
-        name: sum(any(item.names.match(w, True) is not None for item in layout.items) for w in weights)
+        name: sum(any(item.names.match(w, True) is not None for item in layout.items) for w in names)
         for name, layout in LAYOUTS.items()
     }
     name = max(known, key=lambda each: known[each])

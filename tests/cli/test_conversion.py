@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import kmha
-from kmha.cli import main
+from kmha.cli import conversion, main
 from kmha.interchange import LAYOUTS, canonical
 from kmha.interchange.files import read_file, write_file
 
@@ -157,6 +157,14 @@ def test_heads_that_the_shapes_do_not_tell():
     result = _run("attention.npz", "out.npz", "--to", "ours", "--heads", "4")
     assert result.exit_code == 1
     assert "No layout fits" in _words(result)
+
+
+def test_the_parts_of_a_model_that_are_tried():
+    names = ["a.b.kernel", "a.c/kernel", "d/e.kernel", "kernel", "a.b.c.kernel"]
+    assert conversion._prefixes(names) == ["a.", "d/", "a.b.", "a.c/", "d/e.", "a.b.c."]
+    assert conversion._prefixes([]) == []
+    deep = conversion._prefixes(["." * 1000] * 3 + [f"{i}/x" for i in range(50)])
+    assert (len(deep), deep[:2], deep[-1]) == (100, [".", "0/"], "." * 50)
 
 
 def test_parts_of_a_model_that_fit_are_named():

@@ -500,6 +500,16 @@ BAD = [
     ("x.weights.h5", _h5(_nested), "nested deeper than 64 groups"),
     ("x.weights.h5", _h5(_zeros), "`all arrays` takes .* No weights compress like that"),
     ("x.npz", _npz(**{"a\x1b]0;title\x07": np.ones(3)}), r"control characters in its name: 'a\\x1b\]0;title\\x07'"),
+    (
+        "x.npz",
+        _npz(**{"q" * 60_000: np.ones(3)}),
+        r"whose name has 60,000 characters: 'q{80}'…. ",
+    ),
+    (
+        "x.npz",
+        _npz(**{f"k{i}": np.ones(()) for i in range(20_001)}),
+        "20,001 arrays. kmha reads at most 20,000",
+    ),
     ("x.weights.h5", _h5(_turned_name), r"control characters in its name: .*\\u202e"),
     ("x.weights.h5", _h5(_shape_bomb), "No weights compress like that"),
     ("x.weights.h5", _h5(lambda file: file.create_group("layers")), "contains no weights"),
