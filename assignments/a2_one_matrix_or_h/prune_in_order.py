@@ -44,8 +44,8 @@ def prune_in_order(layer, kernels, inputs, target, num_heads, clock=time.perf_co
 
     Returns:
         A dict of three arrays:
-        "order": the heads in the order in which they were pruned, by their numbers in the whole layer, (H − 1,). If two
-        heads are equally good to prune, the one with the smaller number goes first;
+        "order": the heads in the order in which they were pruned, by their numbers in the whole layer, integers
+        (H − 1,). If two heads are equally good to prune, the one with the smaller number goes first;
         "losses": the loss with all heads, and after each step, (H,);
         "seconds": the time of one call with all heads, and after each step, (H,).
     """

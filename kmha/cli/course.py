@@ -216,8 +216,8 @@ def release(folder: Path, **options: Any) -> None:
     "--minutes",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Stop running the answers of a submission after N minutes. [default: 10, or 5 times as long as the solutions "
-    "take if that is more]",
+    help="Stop running the answers of a submission N minutes after beginning to read it. [default: 10, or 5 times as "
+    "long as the solutions take if that is more]",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the inputs. [default: random, then kept]"

@@ -257,7 +257,7 @@ def test_answers_beyond_the_time_of_a_submission_are_reported(monkeypatch):
     monkeypatch.setattr(grading, "own_seconds", lambda: next(seconds))
     graded = _run("grade", "in", "--minutes", 1, "--jobs", 1)
     assert graded.exit_code == 0, graded.output
-    why = "not run, because the answers of this submission took more than 1 minute"
+    why = "not run, because this submission took more than 1 minute"
     assert f"anna: 1 answer was {why}: a1.twice. Use a larger --minutes.\n" in graded.output
     assert [(line[1], why in line[-1]) for line in _lines("in-grades/grades.csv")[1:]] == [("0", True)] * 2
     assert "out of time</th>" in Path("in-grades/index.html").read_text()

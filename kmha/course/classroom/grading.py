@@ -59,8 +59,8 @@ class GradingRun:
         jobs: Number of submissions graded at a time, at most one per processor.
         seconds: Time limit for an answer. Default: the exercise's own.
         others: Assignments that are not graded, but may be handed in too.
-        minutes: Time limit for all answers of a submission. Answers after that are not run. Default: `TIMES` as long as
-            the solutions take, at least `LEAST_MINUTES`.
+        minutes: Time limit for reading a submission and running its answers. Answers after that are not run. Default:
+            `TIMES` as long as the solutions take, at least `LEAST_MINUTES`.
         notes: Notes on the submissions, beside those from reading them, keyed by student.
     """
 
@@ -198,12 +198,13 @@ def _read(
 
 
 def _grade(id: str, paths: Sequence[Path], result: Path, run: GradingRun, minutes: int, pool: Pool) -> GradedSubmission:
+    begin = own_seconds()
     submission, unread = _read(id, paths, run.assignments, run.others)
     submission = dataclasses.replace(submission, notes=(*run.notes.get(id, ()), *submission.notes))
     if (known := _known(result, [run.key(submission), run.key(submission, cut_off=True)])) is not None:
         return known
-    exercises, begin = {}, own_seconds()
-    why = f"because the answers of this submission took more than {rendering.count(minutes, 'minute')}"
+    exercises = {}
+    why = f"because this submission took more than {rendering.count(minutes, 'minute')}"
     for item in run.items:
         late = own_seconds() - begin > 60 * minutes
         refusal = f"it was not run, {why}. Use a larger --minutes." if late else ""

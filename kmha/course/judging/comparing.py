@@ -22,7 +22,7 @@ def difference(result: Any, expected: Any, tolerance: float, *, form_only: bool 
         result: Arrays, numbers and strings, and tuples, lists and dicts that contain them.
         expected: The solution's result.
         tolerance: Tolerance, relative to the largest expected element of an array.
-        form_only: Whether to compare only structure, shapes and dtypes.
+        form_only: Whether to compare only structure, shapes and dtypes. Then floats are no integers, even whole ones.
     """
     if result is None and expected is not None:
         return "your code returned nothing (None). Is a `return` missing?"
@@ -100,7 +100,8 @@ def _array_difference(result: Any, expected: Any, tolerance: float, form_only: b
         return path, f"is {_describe(result)}, expected {_describe(wanted)}."
     if received.shape != wanted.shape:
         return path, f"has the shape {received.shape}, expected {wanted.shape}."
-    fractions = received.dtype.kind == "f" and not np.array_equal(received, np.round(received))
+    # Whole floats are right as numbers, but not as a shape or an index, which must be integers.
+    fractions = received.dtype.kind == "f" and (form_only or not np.array_equal(received, np.round(received)))
     if (received.dtype.kind in "bc") != (wanted.dtype.kind in "bc") or (fractions and wanted.dtype.kind in "iu"):
         return path, f"contains {_KINDS[received.dtype.kind]}, expected {_KINDS[wanted.dtype.kind]}."
     return None if form_only else _element_difference(received, wanted, tolerance, path)

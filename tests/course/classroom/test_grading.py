@@ -252,7 +252,7 @@ SLOW = {
     "twice": "# slow\ndef twice(array):\n    return 2 * array\n",
     "again": "# slow\ndef again(array):\n    return 4 * array\n",
 }
-NOT_RUN = "it was not run, because the answers of this submission took more than 10 minutes. Use a larger --minutes."
+NOT_RUN = "it was not run, because this submission took more than 10 minutes. Use a larger --minutes."
 
 
 def _with_a_slow_student(tmp_path):
@@ -292,10 +292,27 @@ def test_answers_beyond_the_time_of_a_submission_are_not_run(tmp_path, doubling,
     assert mallory["exercises"]["a1.again"]["code"] == SLOW["again"]
     assert anna["notes"] == []
     assert mallory["notes"] == [
-        "1 answer was not run, because the answers of this submission took more than 10 minutes: a1.again. "
-        "Use a larger --minutes."
+        "1 answer was not run, because this submission took more than 10 minutes: a1.again. Use a larger --minutes."
     ]
     assert not mallory["failed"]
+
+
+def test_the_time_of_a_submission_begins_when_it_is_read(tmp_path, doubling, monkeypatch):
+    """The limit began after the reading, which can take minutes too."""
+    judged, now, read = _clock(monkeypatch, doubling, slow=0), grading.own_seconds, grading.submissions.read
+    minutes = {"anna": 0, "mallory": 11}
+    late = [0.0]
+
+    def slow_read(id, *rest):
+        late[0] += 60 * minutes[id]
+        return read(id, *rest)
+
+    monkeypatch.setattr(grading.submissions, "read", slow_read)
+    monkeypatch.setattr(grading, "own_seconds", lambda: now() + late[0])
+    found = grade(_with_a_slow_student(tmp_path), _run(tmp_path, doubling, jobs=1))
+    assert judged == ["a1.twice", "a1.again"]
+    states = {id: {each["state"] for each in record["exercises"].values()} for id, record in found.items()}
+    assert states == {"anna": {"right"}, "mallory": {"out of time"}}
 
 
 def test_what_was_not_handed_in_is_not_out_of_time(tmp_path, doubling, monkeypatch):

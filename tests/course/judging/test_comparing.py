@@ -77,6 +77,16 @@ def test_differences(result, expected, says):
     assert difference(result, expected, 1e-5) == says
 
 
+def test_whole_floats_are_right_numbers_but_no_integers():
+    """A shape with 20.0 cannot be used as one. Full points were given for it where a text promises integers."""
+    for result, expected in ((3.0, 3), (ARRAY, ARRAY.astype(int)), ([2.0, 3.0], (2, 3)), ({"a": 2.0}, {"a": 2})):
+        assert difference(result, expected, 1e-5) is None
+        says = str(difference(result, expected, 1e-5, form_only=True))
+        assert says.endswith(" contains floats, expected integers.")
+        assert difference(expected, expected, 1e-5, form_only=True) is None
+    assert difference(3, 3.0, 1e-5, form_only=True) is None
+
+
 def test_the_expected_numbers_are_never_said():
     rng = np.random.default_rng(3)
     for _ in range(20):
