@@ -26,7 +26,8 @@ def fully_connected(embedding_dim, fully_connected_dim):
         fully_connected_dim: Number of features in between (F).
 
     Returns:
-        A `keras.Sequential` of two `keras.layers.Dense`, which maps (B, T, D) to (B, T, D).
+        A `keras.Sequential` of two `keras.layers.Dense`, which maps (B, T, D) to (B, T, D). All else is as in a `Dense`
+        that gets no further arguments.
     """
     ### BEGIN SOLUTION
     first = keras.layers.Dense(fully_connected_dim, activation="relu")

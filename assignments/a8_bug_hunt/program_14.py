@@ -54,7 +54,8 @@ def program_14(inputs, query_kernel, key_kernel, value_kernel, inner_kernel, out
         outer_kernel: (F, E).
 
     Returns:
-        The output, (B, T, E). Normalizations stand after the additions (post-norm), without gain and bias, epsilon 1e-6.
+        The output, (B, T, E). Normalizations stand after the additions (post-norm), without gain and bias,
+        with the epsilon 1e-6 inside the root.
     """
 
     def norm(x):

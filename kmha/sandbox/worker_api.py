@@ -144,6 +144,7 @@ def new_weights(layers: Sequence[Any], inputs: Any, equation: str, shape: Sequen
         and np.allclose(outputs[1], alone),
         "name": layers[0].name,
         "kernel as from glorot_uniform": 0.5 * limit <= largest <= 1.001 * limit,
+        "kernel is far larger": largest > 2.5 * limit,
         "kernel varies at the start": float(np.std(first)) > 0.01,
         "kernel has both signs at the start": float(first.min()) < 0 < float(first.max()),
         "every kernel starts from its own numbers": not np.array_equal(first, second),

@@ -81,7 +81,7 @@ def draw_sums(rng):
         fits, breaks = (features, features), (features, width)
         stacks += [stack(rng, features, [breaks, (many, many)]), stack(rng, features, [fits, breaks])]
         stacks += [stack(rng, features, [fits, fits, breaks]), stack(rng, features, [fits, fits, fits])]
-        stacks += [stack(rng, features, [fits, fits]) for _ in range(2)]
+        stacks += [stack(rng, features, [fits, fits]), stack(rng, features, [fits, fits, fits, breaks])]
     return {"stacks": [stacks[place] for place in rng.permutation(len(stacks))]}
 
 
@@ -100,6 +100,7 @@ def draw_gaps(rng):
             stack(rng, arrives, [(wanted, other), (other, many)], residual=False),
             stack(rng, other, [(other, arrives), (wanted, other)], residual=False),
             stack(rng, arrives, [(arrives, arrives), (arrives, arrives), (wanted, wanted)]),
+            stack(rng, arrives, [(arrives, arrives)] * 3 + [(wanted, wanted)]),
             stack(rng, other, [(other, many), (many, arrives), (wanted, other)], residual=False),
         ]
     return {"stacks": [stacks[place] for place in rng.permutation(len(stacks))]}

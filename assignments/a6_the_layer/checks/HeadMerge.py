@@ -1,5 +1,7 @@
 """The checks of `HeadMerge`, with other ways to put heads together."""
 
+import numpy as np
+
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 from kmha.course.judging import right_weights
 
@@ -19,6 +21,16 @@ def draw(rng):
         "kernel": rng.normal(size=(heads, size, features)),
         "bias": rng.normal(size=(features,)),
     }
+
+
+def draw_start(rng):
+    """Return inputs for new layers with many more features in the output than in the input.
+
+    Then the initializers of Keras begin with numbers of different sizes.
+    """
+    found = draw(rng)
+    heads, features, _ = found["kernel"].shape
+    return {**found, "kernel": np.zeros((heads, features, 4 * features + 1))}
 
 
 def called(answer, inputs):
@@ -74,7 +86,7 @@ EXERCISE = Exercise(
             "invariants",
             "its weights: shapes, order, dtypes, how they start, trainable, with a bias and without",
             2,
-            draw,
+            draw_start,
             weights,
             right_weights,
             times=1,
@@ -94,6 +106,12 @@ EXERCISE = Exercise(
             "Your kernel starts from a normal distribution with the standard deviation 1, so the sums grow with their "
             "length. `glorot_uniform` starts smaller, the more features there are.",
             {KERNEL: KERNEL.replace('"glorot_uniform"', "keras.initializers.RandomNormal(stddev=1.0)")},
+        ),
+        Wrong(
+            "kernel-of-another-initializer",
+            "Your kernel starts from numbers of another size than those of `glorot_uniform`, which looks at both the input "
+            "and the output.",
+            {KERNEL: KERNEL.replace("glorot_uniform", "lecun_uniform")},
         ),
         Wrong(
             "bias-from-ones",

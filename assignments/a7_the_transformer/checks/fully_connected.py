@@ -35,13 +35,17 @@ def called(answer, inputs):
 
 
 def parts(answer, inputs):
-    """Return the shapes of the result and the weights, whether it is a `Sequential`, and whether training changes it."""
+    """Return the shapes of the result and the weights, how these begin, and what kind of model it is in training."""
     import keras
 
     model = answer.fully_connected(*inputs["weights"][0].shape)
     result = model(inputs["x"])
     return {
         "shapes": [tuple(result.shape), *(tuple(each.shape) for each in model.weights)],
+        "trained": len(model.trainable_weights),
+        "losses": len(model.losses),
+        "begin with one number": [bool(np.ptp(each) < 1e-9) for each in model.get_weights()],
+        "biases": [float(np.abs(each).max()) for each in model.get_weights() if each.ndim == 1],
         "is a Sequential": isinstance(model, keras.Sequential),
         "is the same in training": all(
             np.allclose(model(inputs["x"], training=True), result, atol=1e-6) for _ in range(20)
@@ -55,6 +59,12 @@ def right_parts(inputs, result, expected):
         return "the model is no `keras.Sequential`."
     if not result["is the same in training"]:
         return "in training the model gives other numbers. It is two dense layers and nothing else."
+    if result["trained"] != expected["trained"]:
+        return f"{result['trained']} of its weights are trained, expected {expected['trained']}."
+    if result["losses"]:
+        return "the model adds losses of its own."
+    if result["begin with one number"] != expected["begin with one number"] or any(result["biases"]):
+        return "its weights do not begin as those of a `Dense`: kernels with random numbers, biases with zeros."
     found, wanted = ([tuple(shape) for shape in each["shapes"][1:]] for each in (result, expected))
     return None if found == wanted else f"the shapes of its weights are {found}, expected {wanted}."
 
@@ -69,7 +79,7 @@ EXERCISE = Exercise(
         *standard(draw, signature=1, shape=1, values=6, ask=called, times=2),
         Check(
             "invariants",
-            "a `Sequential` with the right weights, and nothing random in it",
+            "a `Sequential` with the right weights, which are trained and begin as usual, and nothing random in it",
             2,
             draw,
             parts,
@@ -128,6 +138,16 @@ EXERCISE = Exercise(
             "feed-forward-dropout-inside",
             "You put dropout between the two layers. Here it follows the second, and the layer that uses your model applies it.",
             {LAST: "return keras.Sequential([first, keras.layers.Dropout(0.1), second])"},
+        ),
+        Wrong(
+            "feed-forward-frozen",
+            "The weights of your first layer are not trained. Leave `trainable` out.",
+            {FIRST: FIRST.replace('"relu")', '"relu", trainable=False)')},
+        ),
+        Wrong(
+            "feed-forward-from-zeros",
+            "Your second kernel begins with zeros. Leave `kernel_initializer` out, so that it begins with random numbers.",
+            {SECOND: SECOND.replace("dim)", 'dim, kernel_initializer="zeros")')},
         ),
         Wrong(
             "feed-forward-functional",

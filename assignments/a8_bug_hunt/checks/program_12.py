@@ -22,9 +22,12 @@ def draw(rng):
 
 
 def modes(answer, inputs):
-    """Return the results at inference, in training, and in training with nothing to drop: one mode alone can be right by chance."""
+    """Return the results at inference, in training, and in training with a small rate or nothing to drop.
+
+    One mode alone can be right by chance.
+    """
     nothing = {"keep": np.ones_like(inputs["keep"]), "rate": 0.0}
-    each = ({}, {"training": True}, {"training": True, **nothing})
+    each = ({}, {"training": True}, {"training": True, "rate": 0.05}, {"training": True, **nothing})
     return [answer.program_12(**{**inputs, **more}) for more in each]
 
 
@@ -84,6 +87,11 @@ EXERCISE = Exercise(
             "You compensate at inference, as the first paper on dropout does. Here the compensation belongs in training.",
             {DROPPED: "np.where(keep, scores, 0.0) if training else scores * (1 - rate)"},
             "Srivastava et al. 2014, section 4",
+        ),
+        Wrong(
+            "dropout-not-at-small-rates",
+            "You drop nothing if the rate is small. Every rate above 0 counts.",
+            {DROPPED: DROPPED.replace("if training", "if training and rate > 0.1")},
         ),
         Wrong(
             "dropout-rescaled-twice",

@@ -5,17 +5,18 @@ from kmha.course.judging import mistake_is_named
 
 MISTAKE = "residual-feed-forward-from-input"
 RETURNED = "return norm(x + feed_forward)"
+ROOT = "np.sqrt(x.var(axis=-1, keepdims=True) + 1e-6)"
 
 
 def draw(rng):
-    """Draw sentences of which the last is all zeros, so that its normalization divides by the epsilon alone."""
+    """Draw sentences of which the last is so small that the epsilon matters, even after one normalization."""
     batch, positions, features, inner = sizes(rng, 4, least=3)
     kernels = {
         f"{role}_kernel": rng.normal(scale=features**-0.5, size=(features, features))
         for role in ("query", "key", "value")
     }
     inputs = rng.normal(scale=1.5, size=(batch, positions, features))
-    inputs[-1] = 0
+    inputs[-1] *= 1e-6
     return {
         "inputs": inputs,
         **kernels,
@@ -80,6 +81,11 @@ EXERCISE = Exercise(
             "norm-epsilon-missing",
             "Your normalization has no epsilon any more, so it divides by 0 where all features of a position are equal.",
             {" + 1e-6)": ")"},
+        ),
+        Wrong(
+            "norm-epsilon-outside-the-root",
+            "You add the epsilon to the root of the variance. It belongs inside the root.",
+            {ROOT: "(np.sqrt(x.var(axis=-1, keepdims=True)) + 1e-6)"},
         ),
     ),
 )
