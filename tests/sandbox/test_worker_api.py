@@ -174,10 +174,14 @@ def test_new_weights():
     assert not np.any(found["bias at the start"])
     assert found["without a bias"] is None
     said = {name: bool(each) for name, each in found.items() if name.startswith(("kernel ", "every", "the sum"))}
-    assert [name for name, each in said.items() if not each] == ["kernel as from glorot_uniform"]
-    assert len(said) == 5
+    assert [name for name, each in said.items() if not each] == [
+        "kernel as from glorot_uniform",
+        "kernel is far larger",
+    ]
+    assert len(said) == 6
     for layer in layers:
-        layer.kernel.assign(np.abs(layers[0].kernel))
+        layer.kernel.assign(9 * np.abs(layers[0].kernel))
     found = worker_api.new_weights(layers, inputs, equation, (7, 4, 5))
     assert not any(found[name] for name in ("kernel has both signs at the start", "the sum without a bias"))
     assert not found["every kernel starts from its own numbers"]
+    assert found["kernel is far larger"]
