@@ -6,9 +6,10 @@
 #
 # **The idea.** A Keras model knows how its layers are connected. `keras.models.clone_model(model, clone_function=…)`
 # makes the same connections again, and asks your function for each layer but the inputs, which may get other names: it
-# gets the old one and returns a new one. So you return an `OwnAttention` where the old layer is a `keras.layers.MultiHeadAttention`, and the
-# same layer made anew everywhere else. The clone has *new* weights, so all of them have to be taken over: those of the
-# attention with `take_weights`, those of the other layers with `set_weights`.
+# gets the old one and returns a new one. So you return an `OwnAttention` where the old layer is a
+# `keras.layers.MultiHeadAttention`, and the same layer made anew everywhere else. The clone has *new* weights, so all
+# of them have to be taken over: those of the attention with `take_weights`, those of the other layers with
+# `set_weights`.
 #
 # Then compare the logits, element by element. It is not enough that the model still works. We put fourteen mistakes into
 # the layer, one at a time: no scale, no padding mask, no biases, and so on. With seven of them, the model still wrote

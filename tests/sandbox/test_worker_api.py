@@ -179,8 +179,9 @@ def test_new_weights():
         "kernel is far larger",
     ]
     assert len(said) == 6
+    large = 9 * np.abs(layers[0].kernel)
     for layer in layers:
-        layer.kernel.assign(9 * np.abs(layers[0].kernel))
+        layer.kernel.assign(large)
     found = worker_api.new_weights(layers, inputs, equation, (7, 4, 5))
     assert not any(found[name] for name in ("kernel has both signs at the start", "the sum without a bias"))
     assert not found["every kernel starts from its own numbers"]
