@@ -16,6 +16,8 @@ from kmha.verify.diagnosing.layer_adapters import adapter_of
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.weights import Variable, without_extras
 
+ATTENTION = re.compile("attn|attention|mha|multi_?head")  # in the paths of weights
+
 
 def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> str:
     """Return the chain that a layer should compute, judged by its arguments' names and by its weights.
@@ -82,7 +84,7 @@ def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -
     forward = [v for v in matrices if len(squeezed(v.shape)) == 2 and _is_forward(v.path)]
     queries = [v for v in matrices if _is_query(v.path)]
     # Four matrices without known names may be an attention too, if their path says so.
-    unnamed = {v.path.split(".")[0] for v in matrices if re.search("attn|attention|mha", v.path.lower())}
+    unnamed = {v.path.split(".")[0] for v in matrices if ATTENTION.search(v.path.lower())}
     count = len(queries) or len(unnamed)
     if len(forward) < 2 or not count:
         return "attention"
@@ -96,6 +98,6 @@ def _is_query(path: str) -> bool:
 def _is_forward(path: str) -> bool:
     """Return whether a weight belongs to a feed-forward network, judged by its path."""
     parts = path.lower().split(".")
-    if any(re.search("attn|attention|mha", part) for part in parts):
+    if any(ATTENTION.search(part) for part in parts):
         return False
     return any(FORWARD.search(part) for part in parts) or naming.weight(path)[0] in (None, "attention_output")

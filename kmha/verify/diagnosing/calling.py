@@ -28,7 +28,8 @@ from kmha.verify.diagnosing.packed_inputs import Parameters, packing_of
 
 EMPTY = inspect.Parameter.empty
 RANDOM = ("rng", "rngs", "prng", "prngkey", "rngkey", "randomkey", "dropoutrng", "dropoutkey")
-METHODS = ("forward", "call", "__call__")  # names of the method that a call of a layer runs
+# Names of the method that a call of a layer runs.
+METHODS = ("forward", "call", "__call__", "forward_propagation", "forwardPropagation", "forward_pass")
 SIZES = ("heads", "size", "width", "output", "inputs")
 READS = "kmha reads attention, encoder layers, decoder layers, embeddings and positional encodings"
 

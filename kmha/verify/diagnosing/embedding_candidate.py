@@ -52,6 +52,7 @@ class EmbeddingCandidate(LayerCandidate):
 
     chain = NAME
     exact_length = 0
+    needs = ("length",)
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any) -> None:
         super().__init__(thing, name, given, *said)

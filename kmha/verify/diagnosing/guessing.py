@@ -37,7 +37,7 @@ _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rotary|rope|freqs", ("None", "complex ones (T, O/2)", "zeros (T, O)", "zeros (T, O/2)")),
     ("mask|cache|past|state|bias|pos.*emb", ("None",)),
     ("position|inputpos|startpos", ("positions", "0", "None")),
-    ("^(tgt|trg|target|src|source|q|k|query|key)(seq)?len(gth)?$", (POSITIONS,)),
+    ("^(tgt|trg|target|src|source|q|k|query|key)?(seq)?len(gth)?$", (POSITIONS,)),
     ("maxlen|maxseq|seqlen|context|blocksize|window|maxpos|length", (str(LENGTH),)),
     ("vocab", ("11",)),
     ("eps", ("1e-05",)),
@@ -55,7 +55,7 @@ _BY_ANNOTATION = (
 )
 _UNKNOWN = ("None", "False", "0", "1", IDENTITY)
 # Numbers that a constructor needs. If no name tells them, every unknown argument may be one of them.
-NUMBERS = {"width": "I", "heads": "H"}
+NUMBERS = {"width": "I", "heads": "H", "length": "T"}
 
 
 def compared_texts(name: str, code: str) -> tuple[str, ...]:

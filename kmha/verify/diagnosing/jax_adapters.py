@@ -16,6 +16,7 @@ import numpy as np
 
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.adapter import Adapter
+from kmha.verify.diagnosing.assigned_names import with_assigned_names
 from kmha.verify.diagnosing.attributes import inside, walk
 from kmha.verify.diagnosing.calling import constructor, parameters, random_names
 from kmha.verify.diagnosing.shared_variables import with_other_names
@@ -146,7 +147,8 @@ class LinenAdapter(JaxAdapter):
         return result[0] if mutable else result
 
     def variables(self, layer: Held) -> list[Variable]:
-        return with_other_names(super().variables(layer), layer.places)
+        found = with_assigned_names(super().variables(layer), layer.inner)
+        return with_other_names(found, layer.places)
 
     def _random(self) -> dict[str, Any]:
         return {"params": self.random_key(), "dropout": self.random_key()}
@@ -458,7 +460,8 @@ def _with(made: str, argument: str) -> str:
 
 def _nested_code(slots: Sequence[Slot], weights: Sequence[str]) -> str:
     holder = Held(None)
-    holder.arrays = {tuple(slot.variable.path.split(".")): array for slot, array in zip(slots, weights, strict=True)}
+    paths = [(slot.variable.place or slot.variable.path).split(".") for slot in slots]
+    holder.arrays = {tuple(path): array for path, array in zip(paths, weights, strict=True)}
     return _code(holder.nested())
 
 

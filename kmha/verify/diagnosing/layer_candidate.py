@@ -78,10 +78,12 @@ class LayerCandidate(Candidate):
     Attributes:
         output_is_of_head: Whether the constructor's output width is that of each head in a list of heads.
         states_no_heads: Whether a class takes and states neither a number of heads nor a head size.
+        needs: Roles of numbers, besides the width, that an unknown argument of the constructor may have.
         size_is_of_all: Whether the constructor's size of a head is that of all heads together, as in some tutorials.
     """
 
     output_is_of_head = states_no_heads = size_is_of_all = False
+    needs: tuple[str, ...] = ("heads",)
 
     def __init__(
         self,
@@ -186,7 +188,7 @@ class LayerCandidate(Candidate):
         if not unknown:
             return {}
         sizes = {"H": 2, "O": 4, "E": 8, "I query": 8, "I key": 8, "I value": 8}
-        missing = {"width", "heads"} - {"width" if r in ("inputs", "output") else r for r in self.constructor_roles}
+        missing = {"width", *self.needs} - {"width" if r in ("inputs", "output") else r for r in self.constructor_roles}
         constructed: list[dict[str, str]] = []
         for guessed in guessing.combinations(unknown, missing, frameworks.source_of(self.layer_class)):
             self.made_guesses = guessed
@@ -208,7 +210,7 @@ class LayerCandidate(Candidate):
 
     def _call_guesses(self) -> list[tuple[tuple[str, str], ...]]:
         """Return the combinations of values to try for required arguments of the call that no role explains."""
-        known = {*self.roles.values(), *self.call_given}
+        known = {*self.call_given, *(n for role, n in self.roles.items() if role != "length")}
         unknown = {n: each for n, each in self.call_parameters.items() if each.default is EMPTY and n not in known}
         return [tuple(each.items()) for each in guessing.combinations(unknown)]
 

@@ -94,7 +94,7 @@ PATTERNS = {
     "key": f"^(key|keys|k){_ARRAY}",
     "value": f"^(value|values|v){_ARRAY}",
     "memory": f"^(source|memory|context|enc|encoder|to|kv){_ARRAY}|"
-    "^enc(oder)?(out(put)?s?|src|source|memory|representations?)$|^(src|source)enc(od(ed|ing|er))?(out(put)?)?$|"
+    "^enc(od(er|ed?|ing))?(out(put)?s?|src|source|memory|representations?)$|^(src|source)enc(od(ed|ing|er))?(out(put)?)?$|"
     f"^cross(attention|attn)?(src|source|memory|context|{_ARRAY.removesuffix('$')})$",
 }
 _BY_NAME = {name: role for role, names in ARGUMENTS.items() for name in names.split()}
@@ -109,7 +109,7 @@ _ROLES = {
 }
 _BEFORE = "(?:head[0-9]+|to|w|b|kernel|weights?|weight|bias|linear|dense|fc|proj|self|attn|att|layer|i)*"
 _AFTER = (
-    "(?:proj(?:ection)?|emb(?:ed(?:ding)?)?|kernel|weights?|bias|linear|dense|layer|transform|matrix|lin|fc|net|w|b)*"
+    "(?:proj(?:ection)?|emb(?:ed(?:ding)?)?|kernel|weights?|bias|linear|dense|layer|transform|matrix|line?|fc|net|w|b)*"
 )
 _WEIGHTS = {role: re.compile(f"^{_BEFORE}(?:{names.lower()}){_AFTER}[0-9]*$") for role, names in _ROLES.items()}
 _OF = "query|key|value|output|out|qkv|q|k|v|o"

@@ -66,6 +66,7 @@ class Variable:
         transposed: Whether a matrix is (out, in), as in torch's `Linear`, or `None` if unknown.
         used: Whether the layer's call made the array.
         frozen: Whether training leaves the array as it is.
+        place: Path of the array in a script, if the code gives it a better name than the framework.
     """
 
     path: str
@@ -75,6 +76,7 @@ class Variable:
     transposed: bool | None = False
     used: bool = True
     frozen: bool = False
+    place: str = ""
 
     def oriented_like(self, other: tuple[int, ...]) -> "Variable":
         """Return the variable with `transposed` found from its shape in a layer with more input features."""

@@ -1,0 +1,79 @@
+"""The names that code gives to layers which Flax counts: `key = nn.Dense(size)(x)` is called "Dense_0"."""
+
+import ast
+import dataclasses
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing.weights import Variable
+
+COUNTED = re.compile(r"(\w+)_(\d+)$")  # a name by which Flax counts the layers of a class
+REPEATS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
+
+
+def with_assigned_names(variables: Sequence[Variable], modules: Iterable[Any]) -> list[Variable]:
+    """Return the variables, with the names of projections in their paths where the code assigns them.
+
+    Args:
+        variables: Variables of a module of Flax.
+        modules: Modules inside it, which were called.
+    """
+    names: dict[str, str] = {}
+    for module in modules:
+        counted = COUNTED.match(module.name or "")
+        if counted and module.parent is not None:
+            found = assigned(frameworks.source_of(type(module.parent).__call__), counted[1])
+            place = int(counted[2])
+            if place < len(found) and naming.weight(found[place])[0] and found.count(found[place]) == 1:
+                names[".".join(module.path)] = ".".join((*module.path[:-1], found[place]))
+    renamed = []
+    for each in variables:
+        owner, _, last = each.path.rpartition(".")
+        name = f"{names[owner]}.{last}" if owner in names else each.path
+        renamed.append(each if name == each.path else dataclasses.replace(each, path=name, place=each.path))
+    return renamed
+
+
+def assigned(code: str, kind: str) -> list[str]:
+    """Return the name to which a call assigns what each new layer of a class makes, in their order, or "".
+
+    Nothing is returned if some are made in a loop, because then they cannot be counted.
+
+    >>> code = "def f(x):\\n key, q = nn.Dense(3)(x), nn.Dense(3)(x)\\n return nn.Dense(4)(key * q)"
+    >>> assigned(code, "Dense")
+    ['key', 'q', '']
+    """
+    try:
+        tree = ast.parse(textwrap.dedent(code))
+    except SyntaxError:
+        return []
+    if any(_makes(part, kind) for loop in ast.walk(tree) if isinstance(loop, REPEATS) for part in ast.walk(loop)):
+        return []
+    found: dict[tuple[int, int], str] = {}
+    for node in ast.walk(tree):
+        if _makes(node, kind):
+            found.setdefault((node.lineno, node.col_offset), "")  # type: ignore[attr-defined]
+        for target, value in _assignments(node):
+            inner = [part for part in ast.walk(value) if _makes(part, kind)]
+            if isinstance(target, ast.Name) and len(inner) == 1:
+                found[inner[0].lineno, inner[0].col_offset] = target.id  # type: ignore[attr-defined]
+    return [found[place] for place in sorted(found)]
+
+
+def _assignments(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    if not isinstance(node, ast.Assign):
+        return []
+    both = node.targets[0], node.value
+    if isinstance(both[0], ast.Tuple) and isinstance(both[1], ast.Tuple):
+        return list(zip(both[0].elts, both[1].elts, strict=False))
+    return [both]
+
+
+def _makes(node: ast.AST, kind: str) -> bool:
+    """Return whether an expression makes a layer of a class, such as `nn.Dense(3)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    return getattr(node.func, "attr", getattr(node.func, "id", "")) == kind
