@@ -1,5 +1,7 @@
 """Settings that must stand before Keras is imported, and that no test module should have to repeat."""
 
+import contextlib
+import functools
 import gc
 import os
 from collections import Counter
@@ -146,9 +148,15 @@ def serious_violations():
 
 
 @pytest.fixture(scope="session")
-def sandbox():
-    """With NumPy."""
+def sandbox_of():
+    """A function that returns the sandbox with these libraries; each starts once, which with Keras takes seconds."""
     from kmha.sandbox.sandbox import Sandbox
 
-    with Sandbox() as found:
-        yield found
+    with contextlib.ExitStack() as stack:
+        yield functools.cache(lambda uses: stack.enter_context(Sandbox(uses)))
+
+
+@pytest.fixture(scope="session")
+def sandbox(sandbox_of):
+    """With NumPy."""
+    return sandbox_of(("numpy",))

@@ -4,7 +4,6 @@ import pytest
 
 from kmha.course.exercises import content
 from kmha.course.judging.pipeline import judge
-from kmha.sandbox.sandbox import Sandbox
 
 SCALED = "logits = logits / query.shape[-1] ** 0.5"
 CASTS = "ops.cast(query, wide), ops.cast(key, wide))"
@@ -23,12 +22,11 @@ VARIANTS = {
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [6, 32])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_no_order_of_roundings_loses_points(variant, seed):
+def test_no_order_of_roundings_loses_points(variant, seed, sandbox_of):
     (item,) = content.find("a6.attention_scores", content.installed())
     text = item.master.solution
     for old, new in VARIANTS[variant].items():
         assert text.count(old) == 1
         text = text.replace(old, new)
-    with Sandbox(item.spec.uses) as sandbox:
-        grade = judge(item, text, sandbox, seed=seed, explained=False)
+    grade = judge(item, text, sandbox_of(item.spec.uses), seed=seed, explained=False)
     assert (grade.error, grade.points) == (None, 15)

@@ -6,7 +6,6 @@ import pytest
 from kmha.course.exercises import content
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.running import needed_solutions
-from kmha.sandbox.sandbox import Sandbox
 
 ANSWERS = {
     "a1.stack_layers": "def stack_layers(inputs, *weights):\n    return inputs.copy()\n",
@@ -63,12 +62,11 @@ DROPOUT = "self.dropout_layer = keras.layers.Dropout(self.dropout, dtype=self.dt
         ),
     ],
 )
-def test_dropout_that_only_looks_like_it(dropout, says):
+def test_dropout_that_only_looks_like_it(dropout, says, sandbox_of):
     (item,) = content.find("a6.HeadsAttention", content.installed())
     assert DROPOUT in item.master.solution
     answer = item.master.solution.replace(DROPOUT, f"self.dropout_layer = {dropout}")
-    with Sandbox(item.spec.uses) as sandbox:
-        grade = judge(item, answer, sandbox, seed=3, files=needed_solutions(item), explained=False)
+    grade = judge(item, answer, sandbox_of(item.spec.uses), seed=3, files=needed_solutions(item), explained=False)
     (outcome,) = (outcome for outcome in grade.outcomes if outcome.check.says == "dropout, in training")
     assert says in str(outcome.problem)
 
@@ -133,9 +131,8 @@ def fully_connected(embedding_dim, fully_connected_dim):
 
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["EncoderLayer", "DecoderLayer", "Encoder", "Decoder", "Transformer"])
-def test_another_right_fully_connected(name):
+def test_another_right_fully_connected(name, sandbox_of):
     """It is built already, and its initializer has its own seed."""
     (item,) = content.find(f"a7.{name}", content.installed())
     files = needed_solutions(item) | {"fully_connected.py": BUILT}
-    with Sandbox(item.spec.uses) as sandbox:
-        assert judge(item, item.master.solution, sandbox, seed=3, files=files, explained=False).passed
+    assert judge(item, item.master.solution, sandbox_of(item.spec.uses), seed=3, files=files, explained=False).passed

@@ -4,7 +4,7 @@ import pytest
 from kmha.course.exercises import content
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.running import Runner, needed_solutions
-from kmha.sandbox.sandbox import Call, Sandbox
+from kmha.sandbox.sandbox import Call
 
 HIDDEN = {
     "inherits": "class OwnAttention(keras.layers.MultiHeadAttention):\n    pass\n",
@@ -88,10 +88,9 @@ ANSWERS = {**{id: COPY.format(code) for id, code in HIDDEN.items()}, "lies about
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("id", ANSWERS)
-def test_the_built_in_under_another_name_earns_nothing(id):
+def test_the_built_in_under_another_name_earns_nothing(id, sandbox_of):
     (item,) = content.find("a9.replace_attention", content.installed())
-    with Sandbox(item.spec.uses) as sandbox:
-        grade = judge(item, ANSWERS[id], sandbox, seed=1, explained=False)
+    grade = judge(item, ANSWERS[id], sandbox_of(item.spec.uses), seed=1, explained=False)
     assert grade.points == 0
     assert "NameError" in grade.outcomes[2].problem
 
@@ -132,28 +131,27 @@ def replace_attention(model):
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("id", ["inherits", "renames", "no model", "unreplaced"])
-def test_copies_that_only_look_right(id):
+def test_copies_that_only_look_right(id, sandbox_of):
     (item,) = content.find("a9.replace_attention", content.installed())
     code = {"no model": item.master.solution + NO_MODEL, "unreplaced": UNREPLACED}.get(id, INHERITS)
     if id == "renames":
         code = code.replace(
             "    return copy\n", "    keras.layers.MultiHeadAttention = type('Other', (), {})\n    return copy\n"
         )
-    with Sandbox(item.spec.uses) as sandbox:
-        grade = judge(item, code, sandbox, seed=1, files=needed_solutions(item), explained=False)
+    grade = judge(item, code, sandbox_of(item.spec.uses), seed=1, files=needed_solutions(item), explained=False)
     problem = "with MultiHeadAttention" if id != "no model" else "you do not return a new Keras model."
     assert problem in grade.outcomes[1].problem
     assert grade.points <= 3
 
 
-def test_the_trained_model_gives_the_numbers_that_are_expected():
+def test_the_trained_model_gives_the_numbers_that_are_expected(sandbox_of):
     """No answer's process computes with the built-in attention, so this test does."""
     (item,) = content.find("a9.replace_attention", content.installed())
-    with Sandbox(item.spec.uses) as sandbox:
-        runner = Runner(item, sandbox, 1)
-        index = next(index for index, call in enumerate(runner.plan.calls) if call.inputs.get("last") == "logits")
-        call, expected = runner.plan.calls[index], runner.expected()[index].value
-        source = call.function.replace("copy is not model", "True")
-        code = "def replace_attention(model):\n    return model\n"
-        ran = sandbox.run("replace_attention", code, [Call(call.inputs, source)], seconds=30)
+    sandbox = sandbox_of(item.spec.uses)
+    runner = Runner(item, sandbox, 1)
+    index = next(index for index, call in enumerate(runner.plan.calls) if call.inputs.get("last") == "logits")
+    call, expected = runner.plan.calls[index], runner.expected()[index].value
+    source = call.function.replace("copy is not model", "True")
+    code = "def replace_attention(model):\n    return model\n"
+    ran = sandbox.run("replace_attention", code, [Call(call.inputs, source)], seconds=30)
     np.testing.assert_allclose(ran.results[0].value["logits"], expected["logits"], rtol=0, atol=1e-4)

@@ -4,7 +4,7 @@ import types
 import pytest
 
 from kmha.sandbox import absent, limits
-from kmha.sandbox.sandbox import Call, Sandbox
+from kmha.sandbox.sandbox import Call
 
 FORBIDDEN = ("EinsumDense", "Dense", "Attention", "dot_product_attention")
 WAYS = {
@@ -47,16 +47,16 @@ def f(way):
 
 @pytest.mark.tensorflow
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
-def test_what_is_absent_is_reached_in_no_way():
-    with Sandbox(("keras", "tensorflow")) as sandbox:
-        calls = [Call({"way": way}) for way in ("", *WAYS.values())]
-        ran = sandbox.run("f", CODE, calls, seconds=60, absent=FORBIDDEN)
-        assert ran.error is None
-        own, *found = ran.results
-        assert own.value.tolist() == [2, 2, 2]
-        assert [way for way, result in zip(WAYS, found, strict=True) if result.error is None] == []
-        assert found[0].error["says"] == "you use `EinsumDense`. In this exercise you write it yourself."
-        assert sandbox.run("f", CODE, [Call({"way": WAYS["another module"]})], seconds=60).results[0].value is True
+def test_what_is_absent_is_reached_in_no_way(sandbox_of):
+    sandbox = sandbox_of(("numpy", "keras", "tensorflow"))
+    calls = [Call({"way": way}) for way in ("", *WAYS.values())]
+    ran = sandbox.run("f", CODE, calls, seconds=60, absent=FORBIDDEN)
+    assert ran.error is None
+    own, *found = ran.results
+    assert own.value.tolist() == [2, 2, 2]
+    assert [way for way, result in zip(WAYS, found, strict=True) if result.error is None] == []
+    assert found[0].error["says"] == "you use `EinsumDense`. In this exercise you write it yourself."
+    assert sandbox.run("f", CODE, [Call({"way": WAYS["another module"]})], seconds=60).results[0].value is True
 
 
 KINDS = """

@@ -16,6 +16,8 @@ from kmha.sandbox.sandbox import Call, Pool, Sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
 
+WITH_KERAS = ("numpy", "keras", "tensorflow")
+
 
 def _calls(**inputs):
     return [Call(inputs)]
@@ -253,13 +255,12 @@ def test_refused_system_calls(sandbox, code):
 
 
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
-def test_files_cannot_be_locked(sandbox):
+def test_files_cannot_be_locked(sandbox, sandbox_of):
     """Through locks of a file of NumPy, a worker talked with another process. HDF5 does without locks."""
     code = "import fcntl, numpy\ndef f(): fcntl.flock(open(numpy.__file__), fcntl.LOCK_SH)\n"
     assert "not implemented" in sandbox.run("f", code, _calls()).results[0].error["says"]
     code = "import h5py\ndef f():\n    with h5py.File('x.h5', 'w') as file: file['a'] = 1\n"
-    with Sandbox(("keras",)) as one:
-        assert one.run("f", code, _calls()).results[0].error is None
+    assert sandbox_of(WITH_KERAS).run("f", code, _calls()).results[0].error is None
 
 
 def test_results_before_the_end_are_kept(sandbox):
@@ -385,7 +386,7 @@ def test_a_sandbox_that_does_not_start(monkeypatch):
 
 
 @pytest.mark.slow
-def test_nothing_of_kmha_is_in_the_worker():
+def test_nothing_of_kmha_is_in_the_worker(sandbox_of):
     """Its layers were registered with Keras, and its attention function was found among all objects."""
     code = (
         "import gc, keras, types\ndef f():\n    found = [*keras.saving.get_custom_objects()]\n"
@@ -394,8 +395,7 @@ def test_nothing_of_kmha_is_in_the_worker():
         "    names = {str(getattr(x, '__module__', None) or x.__name__) for x in found_objects}\n"
         "    return found + sorted(n for n in names if n.startswith('kmha.') and not n.startswith('kmha.sandbox'))\n"
     )
-    with Sandbox(("numpy", "keras")) as keras_sandbox:
-        assert keras_sandbox.run("f", code, _calls(), seconds=60).results[0].value == []
+    assert sandbox_of(WITH_KERAS).run("f", code, _calls(), seconds=60).results[0].value == []
 
 
 def test_a_library_that_is_not_installed(monkeypatch, tmp_path):

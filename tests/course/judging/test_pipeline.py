@@ -13,7 +13,7 @@ from kmha.course.judging.pipeline import judge
 from kmha.course.judging.planning import plan
 from kmha.course.judging.running import QUICK, Runner
 from kmha.sandbox import limits
-from kmha.sandbox.sandbox import CallResult, Sandbox, TaskResult
+from kmha.sandbox.sandbox import CallResult, TaskResult
 from kmha.sandbox.worker import error_record
 from kmha.verify.chains.attention import ImpossibleError
 
@@ -244,10 +244,9 @@ def test_usual_sizes_are_within_the_limits():
 @pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.skipif(limits.missing() != [], reason="this system cannot keep the code from it")
-def test_a_forbidden_layer_under_a_name_made_of_two_parts():
+def test_a_forbidden_layer_under_a_name_made_of_two_parts(sandbox_of):
     (item,) = content.find("a6.HeadMerge", content.installed())
-    with Sandbox(item.spec.uses) as sandbox:
-        grade = judge(item, WITH_EINSUM_DENSE, sandbox, seed=1, explained=False)
+    grade = judge(item, WITH_EINSUM_DENSE, sandbox_of(item.spec.uses), seed=1, explained=False)
     assert grade.points == 0
     assert any("you use `EinsumDense`" in (outcome.problem or "") for outcome in grade.outcomes)
 
