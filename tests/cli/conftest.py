@@ -62,6 +62,7 @@ def _train(model, tokenizer):
     source, target = (np.array([[*ids, END, *[0] * (longest - 1 - len(ids))] for ids in side]) for side in sides)
     before = np.concatenate([np.full((len(PAIRS), 1), START), target[:, :-1]], axis=1)
     optimizer = keras.optimizers.Adam(0.005)
+    optimizer.build(model.trainable_variables)  # outside of the step, which would be traced twice otherwise
 
     @tf.function
     def step():
