@@ -10,6 +10,8 @@ from collections.abc import Iterator
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
+# Otherwise torch's threads wait for each other in loops: beside another process, most of a test's time.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
