@@ -162,8 +162,8 @@ class _BuiltIn:
         """Return how `ours`, which a layer gave in `mode`, differs from the built-in's results.
 
         To trace and compile the built-in takes as long as the layer, and its numbers are the same to rounding. So its
-        eager results are what `ours` is held against, and only where those differ, as dropout does in XLA, its results
-        in `mode`.
+        eager results are what `ours` is held against. Only where those differ, for instance because both layers fail
+        to be traced, is the built-in run in `mode`, and what it gives there counts.
         """
         found: list[Measurement] = []
         for tried in dict.fromkeys(("eager", mode)):
