@@ -139,8 +139,13 @@ def diagnose(given: dict[str, Any], backend: str, limit: float) -> dict[str, Any
 
 
 def environment(backend: str) -> dict[str, str]:
-    """Return the environment variables that frameworks read when they are imported."""
-    return {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_ENABLE_X64": "1"}
+    """Return the environment variables that frameworks read when they are imported.
+
+    A diagnosis makes many small calls. So JAX compiles them without most optimizations, and torch's threads, which wait
+    for each other in loops, are one.
+    """
+    frameworks = {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_ENABLE_X64": "1"}
+    return {**frameworks, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def work(given: Mapping[str, Any], tell: Tell | None = None) -> str:
