@@ -3,7 +3,6 @@
 import ast
 import dataclasses
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -46,10 +45,7 @@ def assigned(code: str, kind: str) -> list[str]:
     >>> assigned(code, "Dense")
     ['key', 'q', '']
     """
-    try:
-        tree = ast.parse(textwrap.dedent(code))
-    except SyntaxError:
-        return []
+    tree = frameworks.syntax_of(code)
     if any(_makes(part, kind) for loop in ast.walk(tree) if isinstance(loop, REPEATS) for part in ast.walk(loop)):
         return []
     found: dict[tuple[int, int], str] = {}

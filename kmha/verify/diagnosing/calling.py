@@ -4,7 +4,6 @@ import ast
 import dataclasses
 import inspect
 import re
-import textwrap
 from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -134,10 +133,7 @@ def constructor(layer_class: type) -> Parameters:
 
 def _passed_on(function: Any) -> Parameters:
     """Return the parameters of the layers that a constructor makes with all of its `**kwargs`."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return {}
+    tree = frameworks.syntax_of(function)
     names = {each.args.kwarg.arg for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.args.kwarg}
     found: Parameters = {}
     for call in ast.walk(tree):

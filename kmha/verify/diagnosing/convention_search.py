@@ -270,9 +270,11 @@ def _closing(candidate: Candidate, opened: Sequence[Convention], trial: Trial, m
     """
     alike: dict[str, bool] = {}
     for option in opened:
+        if option.mask_meaning in alike:
+            continue
         candidate.use_convention(option)
         answer = _remembered(candidate, trial, memory).answer
-        if not answer.error and option.mask_meaning not in alike:
+        if not answer.error:
             rows = np.nan_to_num(answer.output)
             alike[option.mask_meaning] = np.allclose(rows, rows[..., :1, :], rtol=1e-6)
     return frozenset(meaning for meaning, same in alike.items() if same and not all(alike.values()))

@@ -3,9 +3,11 @@
 A framework is imported only when it is needed.
 """
 
+import ast
 import contextlib
 import functools
 import inspect
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -154,6 +156,15 @@ def source_of(thing: Any) -> str:
         return inspect.getsource(thing)
     except (OSError, TypeError):
         return ""
+
+
+def syntax_of(thing: Any) -> ast.Module:
+    """Return the syntax tree of a class, a function or source code, or an empty tree of what is only part of a line."""
+    code = thing if isinstance(thing, str) else source_of(thing)
+    try:
+        return ast.parse(textwrap.dedent(code))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 def to_tensor(array: Any, framework: str, dtype: str) -> Any:

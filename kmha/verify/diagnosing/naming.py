@@ -224,15 +224,9 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
         found["self"] = found.pop("memory")
     if "query" in found and plain(found.get("self", "")) in ("src", "source") and not {"memory", "key"} & found.keys():
         found["memory"] = found.pop("self")
-    if (
-        {"heads", "width"} <= found.keys()
-        and (found.get("query"), found.get("value")) == ("q", "v")
-        and "key" not in found
-    ):
-        found["size"], found["value_size"] = (
-            found.pop("query"),
-            found.pop("value"),
-        )  # of a constructor (d_model, q, v, h)
+    inputs = {role: found[role] for role in ("query", "key", "value") if role in found}
+    if {"heads", "width"} <= found.keys() and inputs == {"query": "q", "value": "v"}:  # sizes of a constructor
+        found["size"], found["value_size"] = found.pop("query"), found.pop("value")
     other = {"x": "y", "xs": "ys"}.get(found.get("self", ""), "")
     if other in names and not {"memory", "key"} & found.keys():
         found["memory"] = other

@@ -8,7 +8,6 @@ import ast
 import dataclasses
 import functools
 import inspect
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,9 +51,9 @@ def packing_of(function: Any) -> Packing | None:
         function: The method that a call of a layer runs.
     """
     try:
-        tree: Any = ast.parse(textwrap.dedent(frameworks.source_of(function)))
+        tree: Any = frameworks.syntax_of(function)
         first = [each.arg for each in tree.body[0].args.args][1]
-    except (AttributeError, IndexError, SyntaxError):
+    except (AttributeError, IndexError):
         return None
     found = _listed(tree.body[0], first) or _named(tree.body[0], first)
     parts = found.parts if found else ()

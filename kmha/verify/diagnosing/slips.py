@@ -6,11 +6,11 @@ A misspelt name raises an error whatever the code is called with. Other errors m
 import ast
 import difflib
 import linecache
-import textwrap
 import traceback
 from types import ModuleType
 from typing import Any
 
+from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.verdicts import SourceLine
 from kmha.verify.wording import ended, error_lines
 
@@ -49,11 +49,7 @@ def place_of_nested(method: str, code: str) -> str:
     >>> place_of_nested("call", "class A:\\n def __init__(self):\\n  def call(self, x): pass")
     '__init__'
     """
-    try:
-        tree = ast.parse(textwrap.dedent(code))
-    except SyntaxError:
-        return ""
-    outer = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef))
+    outer = (each for each in ast.walk(frameworks.syntax_of(code)) if isinstance(each, ast.FunctionDef))
     return next((each.name for each in outer if any(_is_function(part, method) for part in each.body)), "")
 
 

@@ -7,7 +7,6 @@ the packed kernel of query, key and value. kmha makes weights only if it knows t
 import ast
 import functools
 import re
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -84,12 +83,7 @@ def _below_arguments(called: Callable[..., Any], names: Sequence[str], depth: in
     return {name: found.get(name, {}) for name in names}
 
 
-@functools.lru_cache(maxsize=256)
-def _parsed(function: Callable[..., Any]) -> ast.AST:
-    try:
-        return ast.parse(textwrap.dedent(frameworks.source_of(function)))
-    except SyntaxError:  # a part of a line, such as a lambda
-        return ast.Module([], [])
+_parsed = functools.lru_cache(maxsize=256)(frameworks.syntax_of)
 
 
 def _other_names(function: Callable[..., Any]) -> dict[str, tuple[str, list[str]]]:
