@@ -13,6 +13,7 @@ import dataclasses
 import math
 import os
 import select
+import site
 import subprocess
 import sys
 import time
@@ -38,7 +39,7 @@ UNFINISHED = TaskResult(error_record(ENDED), ())  # something other than the tas
 STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlow is slow
 # A task can read the first environment of its fork server, which stays on the stack, so little of the user's is in it.
 _KEPT = ("LANG", "LC_ALL")
-_KEPT_PATHS = ("PYTHONPATH", "TMPDIR")
+_KEPT_PATHS = ("PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR")  # Python and the libraries may be found by these alone
 _ENVIRONMENT = {
     **{"HOME": os.devnull, "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},  # without the user's settings of libraries
     **{"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"},
@@ -277,6 +278,8 @@ def _environment(uses: Sequence[str]) -> dict[str, str]:
     found = _ENVIRONMENT | {name: os.environ[name] for name in _KEPT if name in os.environ}
     for name in filter(os.environ.get, _KEPT_PATHS):
         found[name] = os.pathsep.join(os.path.abspath(path) for path in os.environ[name].split(os.pathsep))
+    if site.ENABLE_USER_SITE and site.getusersitepackages() in sys.path:  # of `pip install --user`, found by HOME
+        found["PYTHONUSERBASE"] = site.getuserbase()
     if "matplotlib" in uses:  # it would look for the system's fonts at every start, which can take many seconds
         caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         found["MPLCONFIGDIR"] = os.environ.get("MPLCONFIGDIR") or os.path.join(caches, "kmha", "matplotlib")

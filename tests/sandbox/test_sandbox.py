@@ -1,5 +1,6 @@
 import os
 import signal
+import site
 import subprocess
 import sys
 import threading
@@ -97,6 +98,19 @@ def test_no_folder_of_the_user_is_in_the_memory_of_a_task(uses, tmp_path, monkey
         monkeypatch.setenv(name, str(here))
     with Sandbox(uses) as sandbox:
         assert sandbox.run("f", _SEARCH, [Call({})], seconds=60).results[0].value == []
+
+
+def test_libraries_of_the_user_are_found(monkeypatch):
+    """Python looks for what `pip install --user` installed below HOME, which a task does not get."""
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
+    monkeypatch.setattr(site, "getusersitepackages", lambda: sys.path[-1])
+    monkeypatch.setattr(site, "getuserbase", lambda: "/somewhere/.local")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "modules/lib")
+    found = sandboxes._environment(("numpy",))
+    assert found["PYTHONUSERBASE"] == "/somewhere/.local"
+    assert found["LD_LIBRARY_PATH"] == os.path.abspath("modules/lib")
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", False)  # as in a virtual environment
+    assert "PYTHONUSERBASE" not in sandboxes._environment(("numpy",))
 
 
 def test_a_relative_python_path_still_leads_there(tmp_path, monkeypatch):
