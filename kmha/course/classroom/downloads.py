@@ -14,6 +14,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ _NUMBER = re.compile(r"_(?P<number>\d+)(?=_)")
 _REST = re.compile(f"_{_UPLOADED}", re.S)
 _WITHIN = re.compile(r"_\d+_")  # Canvas writes such a part of a student's name as -12-
 _MOST, _HALF = 0.9, 0.5  # shares of a folder's files
+_FEW = 3  # files of a group that contradicts itself, as far as such groups are rare: one student can hand in many
 # What systems add to the name of a copy. A number alone is more often a student's: s1.zip and s2.zip.
 _COPY = re.compile(r"(?i)(?:[\s-]+(?:cop(?:y|ie)|kopie)(?:[\s(]+\d+\)?)?|[\s-]+\d+|\s*\(\d+\))$")
 _SUBMISSION = re.compile(r"(submission_\d+):\s*")
@@ -116,7 +118,10 @@ def owners(paths: Sequence[Path]) -> dict[str, Owner]:
     for path, reading in readings.items():
         groups[reading.number][path] = reading
     agreeing = [group for group in groups.values() if _of_one_student(group)]
+    others = [group for group in groups.values() if not _of_one_student(group)]
     files = sum(not os.path.isdir(path) and path.name not in found and not path.name.startswith(".") for path in paths)
+    if len(agreeing) > len(others):
+        files -= sum(max(sum(not os.path.isdir(path) for path in group) - _FEW, 0) for group in others)
     share = sum(not os.path.isdir(path) for group in agreeing for path in group) / max(files, 1)
     several = any(len({reading.upload for reading in group.values()}) > 1 for group in agreeing)
     if share >= _MOST or (several and share > _HALF):
@@ -128,12 +133,47 @@ def _chosen(readings: Mapping[Path, Sequence[_Reading]]) -> dict[Path, _Reading]
     """Return for each name the reading that the fewest readings of other names contradict, and then the first.
 
     A student's own name can end with a number, `student_1_12_345_answer.py`. So can a file's name begin. Names with one
-    reading decide first, and of the others only the first reading counts, because students can choose a file's name so
-    that it has further ones.
+    reading decide first, then the names with the same beginning, read alike. Of the others only the first reading
+    counts, because students can choose a file's name so that it has further ones.
     """
-    sure = _contradictions([each[0] for each in readings.values() if len(each) == 1])
-    every = _contradictions([each[0] for each in readings.values()])
-    return {path: min(each, key=lambda one: (sure(one), every(one))) for path, each in readings.items()}
+    alike = defaultdict[tuple[str, str], list[Sequence[_Reading]]](list)
+    for each in readings.values():
+        alike[each[0].student, each[0].number].append(each)
+    certain = [each[0] for each in readings.values() if len(each) == 1]
+    sure, every = _contradictions(certain), _contradictions([each[0] for each in readings.values()])
+    confirmed = Counter((reading.number, reading.student) for reading in certain)
+    chosen = dict[Path, _Reading]()
+    together = {
+        key: [_contradictions(list(filter(None, level))) for level in zip_longest(*group)]
+        for key, group in alike.items()
+    }
+    own = {key: _contradictions([each[0] for each in group]) for key, group in alike.items()}
+    for path, each in readings.items():
+        key = each[0].student, each[0].number
+        ranks = [
+            (sure(one), same(one), -confirmed[one.number, one.student], every(one) - own[key](one))
+            for one, same in zip(each, together[key], strict=False)
+        ]
+        chosen[path] = each[ranks.index(min(ranks))]
+    return _without_outnumbered(chosen, readings)
+
+
+def _without_outnumbered(
+    chosen: Mapping[Path, _Reading], readings: Mapping[Path, Sequence[_Reading]]
+) -> dict[Path, _Reading]:
+    """Read a name otherwise if its number stands for another student in more names."""
+    students = Counter((reading.number, reading.student) for reading in chosen.values())
+    most = Counter[str]()
+    for (number, _), count in students.items():
+        most[number] = max(most[number], count)
+
+    def outnumbered(reading: _Reading) -> bool:
+        return students[reading.number, reading.student] < most[reading.number]
+
+    return {
+        path: next((one for one in (reading, *readings[path]) if not outnumbered(one)), reading)
+        for path, reading in chosen.items()
+    }
 
 
 def _contradictions(others: Sequence[_Reading]) -> Callable[[_Reading], int]:

@@ -454,6 +454,43 @@ def test_students_of_canvas_with_similar_names(tmp_path, doubling):
     assert _students(tmp_path, names, doubling) == {"student_1_11": 2, "student_2_12": 2, "student_3_13": 2}
 
 
+def test_a_student_of_canvas_whose_name_ends_with_the_own_number(tmp_path, doubling):
+    """All files of the class became students of their own if this student handed in half of all files."""
+    names = [f"stud{letter}_{20 + place}_{700 + 3 * place + upload}_{name}.py"
+             for place, letter in enumerate("abcdefgh")
+             for upload, name in enumerate(("twice", "again"))]  # fmt: skip
+    own = [f"mallory_12_12_{900 + number}_x{number}.py" for number in range(30)]
+    students = {f"stud{letter}_{20 + place}": 2 for place, letter in enumerate("abcdefgh")}
+    assert _students(tmp_path, names + own, doubling, text="") == students | {"mallory_12_12": 30}
+
+
+def test_a_group_that_contradicts_itself_costs_the_others_nothing(tmp_path, doubling):
+    names = [f"stud{letter}_{20 + place}_{700 + 3 * place + upload}_{name}.py"
+             for place, letter in enumerate("abcdefgh")
+             for upload, name in enumerate(("twice", "again"))]  # fmt: skip
+    own = [f"mallory_12_900_x{number}.py" for number in range(30)]  # Canvas gives each file a number of its own
+    found = _students(tmp_path, names + own, doubling, text="")
+    assert {f"stud{letter}_{20 + place}": 2 for place, letter in enumerate("abcdefgh")}.items() <= found.items()
+
+
+def test_a_file_of_canvas_that_begins_with_a_number_beside_a_name_that_ends_with_one(tmp_path, doubling):
+    """The first file became a student of its own, because another student's name ended with this student's number."""
+    names = ["bob_20_700_2_twice.py", "bob_20_701_again.py", "mallory_20_12_999_again.py", "anna_30_800_twice.py"]
+    assert _students(tmp_path, names, doubling) == {"bob_20": 2, "mallory_20_12": 1, "anna_30": 1}
+
+
+def test_two_names_of_canvas_that_end_with_numbers(tmp_path, doubling):
+    """One file of a student whose name ended with the other's number took all files of the other apart."""
+    names = ["student_1_12_345_twice.py", "student_1_12_346_again.py", "eve_12_99_500_twice.py", "anna_30_800_twice.py"]
+    assert _students(tmp_path, names, doubling) == {"student_1_12": 2, "eve_12_99": 1, "anna_30": 1}
+
+
+def test_a_name_of_canvas_that_is_another_students_name_and_number(tmp_path, doubling):
+    names = ["bob_20_700_2_twice.py", "bob_20_701_again.py", "bob_20_55_702_twice.py", "bob_20_55_703_again.py"]
+    names += ["anna_30_800_twice.py"]
+    assert _students(tmp_path, names, doubling) == {"bob_20": 2, "bob_20_55": 2, "anna_30": 1}
+
+
 def test_names_in_the_only_submission_of_an_autograder(tmp_path, doubling):
     """With two files named like Moodle's, the submission became two students', and the autograder found none."""
     names = ["x_1_assignsubmission_file_twice.py", "y_2_assignsubmission_file_again.py"]
