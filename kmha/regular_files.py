@@ -57,5 +57,5 @@ def read_regular(path: Path, most: int = MAX_BYTES) -> bytes:
     with open_regular(path, follow=True) as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise OSError(0, f"it has more than {most >> 20} MiB")
+        raise OSError(0, f"it has more than {f'{most >> 20} MiB' if most >= 1 << 20 else f'{most >> 10} KiB'}")
     return data

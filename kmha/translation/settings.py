@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kmha.toml_files import read_toml
 from kmha.translation.search import METHODS
 from kmha.translation.search.method import Option
 
@@ -193,10 +194,10 @@ def _read(path: Path, task: str, above: tuple[Path, ...] = ()) -> dict[str, dict
     if path in above:
         raise SettingsError(f"{path} extends itself.")
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = read_toml(path)
     except OSError as error:
         raise SettingsError(f"the profile {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise SettingsError(f"the profile {path} is not TOML: {error}.") from None
     base = tables.pop(EXTENDS, None)
     if base is None:

@@ -100,6 +100,8 @@ def test_errors_name_the_entry(entry, message):
         (None, "cannot be read: No such file"),
         ("[model", "is not TOML: "),
         ('extends = "mine.toml"', "extends itself"),
+        ("a." * 4_000 + "a = 1", "is not TOML: line 1 has more than 100 dots"),  # 30,000 parts take 3 GB
+        ("a = " + "[" * 20_000, "is not TOML: it is nested too deeply"),
         ('extends = "gpu"', "there is no profile gpu. Choose base, cpu, or give the path of a .toml file"),
         ("model = 3", "the section data is missing"),
         ('extends = "cpu"\nmodel = 3', "[model] must be a table of entries. Received: 3"),

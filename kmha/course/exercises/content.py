@@ -14,7 +14,6 @@ import os
 import re
 import sys
 import sysconfig
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from importlib import metadata
@@ -28,6 +27,7 @@ from kmha.course.exercises.master import Master
 from kmha.regular_files import MAX_BYTES, read_regular
 from kmha.sandbox.control_characters import visible
 from kmha.sandbox.encoding import LARGEST, EncodingError, decode
+from kmha.toml_files import read_toml
 
 RELEASED_FOLDER = ".checks"  # the folder in a released course that contains its assignments
 RELEASED_SUFFIX = ".checks"  # suffix of an exercise's file in that folder
@@ -308,14 +308,12 @@ def _read(path: Path, most: int = MAX_BYTES) -> bytes:
 
 def _assignment(folder: Path) -> Assignment:
     path = folder / "assignment.toml"
-    text = _read(path)
     try:
-        settings = tomllib.loads(text.decode())
-        title, names = settings.get("title"), settings.get("exercises")
-    except (ValueError, RecursionError) as error:
-        raise UnknownExerciseError(
-            f"{path} cannot be read: {visible(str(error))}. Download the course again."
-        ) from None
+        settings = read_toml(path)
+    except (OSError, ValueError) as error:
+        says = visible(str(error.strerror if isinstance(error, OSError) else error))
+        raise UnknownExerciseError(f"{path} cannot be read: {says}. Download the course again.") from None
+    title, names = settings.get("title"), settings.get("exercises")
     # The names are names of files too, and a released course may be untrusted.
     named = isinstance(names, list) and all(isinstance(name, str) and name.isidentifier() for name in names)
     if not named or not isinstance(title, str):

@@ -167,6 +167,7 @@ def _released(folder, toml):
         ('title = "T"', "expected a `title`"),
         ("title =", "Download the course again"),
         ("title = " + "[" * 5_000, "Download the course again"),
+        ('title = "T"\n' + "a." * 4_000 + "a = 1", "line 2 has more than 100 dots. Download the course again"),
     ],
 )
 def test_names_that_are_paths(tmp_path, toml, says):
@@ -196,8 +197,8 @@ def test_files_of_a_course_that_do_not_end(tmp_path, make):
 
 
 def test_a_file_of_a_course_that_is_too_long(tmp_path):
-    with pytest.raises(UnknownExerciseError, match="it has more than 4 MiB"):
-        assignments(_released(tmp_path, "#" * (4 << 20) + "\n"))
+    with pytest.raises(UnknownExerciseError, match="it has more than 64 KiB"):
+        assignments(_released(tmp_path, "#" * (64 << 10) + "\n"))
 
 
 def test_titles_and_folders_do_not_control_the_terminal(tmp_path):
