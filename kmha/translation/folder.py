@@ -167,7 +167,7 @@ def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> t
     try:
         tokenizer = Tokenizer.load(path / TOKENIZER)
     except Exception as error:  # the library raises many kinds of errors for a broken file
-        raise FolderError(f"{path / TOKENIZER} cannot be read: {error}.") from None
+        raise FolderError(f"{path / TOKENIZER} cannot be read: {str(error).rstrip('.')}.") from None
     if tokenizer.vocabulary_size != config.vocabulary_size:
         sizes = f"{tokenizer.vocabulary_size:,} tokens, but the model expects {config.vocabulary_size:,}"
         raise FolderError(f"{path / TOKENIZER} has {sizes}: it belongs to another model. Copy the folder again.")

@@ -1,12 +1,16 @@
 """Byte pair encoding with one vocabulary for both languages, with the `tokenizers` library."""
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kmha import atomic_files
+from kmha.regular_files import read_regular
+from kmha.sandbox.control_characters import visible
 
 if TYPE_CHECKING:
     import tokenizers
@@ -17,6 +21,8 @@ SPACE = "▁"  # starts a word, as in SentencePiece
 UNKNOWN_TEXT = "⁇"  # stands for one or more characters that the vocabulary does not have, as in SentencePiece
 OFTEN = 2  # minimum number of occurrences of a character in the training text, to be in the vocabulary
 MAXIMUM_FILE = 64 << 20  # bytes
+MAXIMUM_PARTS = 4 << 20  # brackets and commas of a file. Each token takes four
+_RULES = ("normalizer", "pre_tokenizer", "post_processor", "decoder", "model")  # of a file, beside what was learnt
 
 # With several threads, a process that forks after encoding would warn, and could hang. A single thread encodes 29,000
 # sentences in a second.
@@ -93,27 +99,23 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
-        """Return the tokenizer in a file that `save` has written.
+        """Return the tokenizer in a file that `save` has written. The file may come from someone who is not trusted.
 
         Raises:
             TokenizerError: The file is missing, broken, or not a tokenizer of kmha.
         """
         library = _library()
         try:
-            if path.stat().st_size > MAXIMUM_FILE:
-                raise TokenizerError(f"{path} is too large: a tokenizer has at most {MAXIMUM_FILE >> 20} MiB.")
-            tokenizer = library.Tokenizer.from_buffer(path.read_bytes())
+            tokenizer = _from_json(library, read_regular(path, MAXIMUM_FILE).decode())
         except OSError as error:
             raise TokenizerError(f"{path} cannot be read: {error.strerror or error}.") from None
-        except (TokenizerError, KeyboardInterrupt, SystemExit):
+        except TokenizerError as error:
+            raise TokenizerError(f"{path}{error}") from None
+        except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the library raises `Exception`, and a panic in Rust raises `BaseException`
-            raise TokenizerError(f"{path} is not a tokenizer: {str(error).splitlines()[0]}.") from None
-        vocabulary = tokenizer.get_vocab()
-        if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-            raise TokenizerError(f"{path}: the ids of the vocabulary must run from 0 without gaps.")
-        if [tokenizer.id_to_token(index) for index in range(len(SPECIAL))] != list(SPECIAL):
-            raise TokenizerError(f"{path}: the first tokens of the vocabulary must be {' '.join(SPECIAL)}.")
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise TokenizerError(f"{path} is not a tokenizer: {visible(first[:200])}.") from None
         return cls(tokenizer)
 
     def save(self, path: Path) -> None:
@@ -164,9 +166,13 @@ def _library() -> Any:
     return tokenizers
 
 
+def _model(library: Any, **learnt: Any) -> Any:
+    return library.models.BPE(unk_token=SPECIAL[UNKNOWN], fuse_unk=True, **learnt)
+
+
 def _untrained(library: Any, lowercase: bool, split_digits: bool) -> Any:
     normalizers, pre_tokenizers = library.normalizers, library.pre_tokenizers
-    tokenizer = library.Tokenizer(library.models.BPE(unk_token=SPECIAL[UNKNOWN], fuse_unk=True))
+    tokenizer = library.Tokenizer(_model(library))
     tokenizer.normalizer = normalizers.Sequence(
         [
             normalizers.NFC(),
@@ -185,6 +191,48 @@ def _untrained(library: Any, lowercase: bool, split_digits: bool) -> Any:
     )
     tokenizer.decoder = library.decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
     return tokenizer
+
+
+def _from_json(library: Any, text: str) -> Any:
+    """Return the tokenizer in a file's text, built anew from the vocabulary and the merges, all that kmha learns.
+
+    The library would obey everything in an untrusted file. A text can grow without end by a file's rules, or a regular
+    expression take years, while Ctrl-C waits.
+    """
+    if sum(map(text.count, "[{,")) > MAXIMUM_PARTS:
+        raise TokenizerError(f" is too large: it has more than {MAXIMUM_PARTS:,} brackets and commas.")
+    found = json.loads(text)
+    model = found["model"]
+    vocabulary, merges = model.pop("vocab"), model.pop("merges")
+    if not all(type(index) is int for index in vocabulary.values()):
+        raise TokenizerError(": the ids of the vocabulary must be whole numbers.")
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise TokenizerError(": the ids of the vocabulary must run from 0 without gaps.")
+    if sorted(vocabulary, key=vocabulary.__getitem__)[: len(SPECIAL)] != list(SPECIAL):
+        raise TokenizerError(f": the first tokens of the vocabulary must be {' '.join(SPECIAL)}.")
+    for lowercase, split_digits in product((False, True), repeat=2):
+        tokenizer = _untrained(library, lowercase, split_digits)
+        ours = json.loads(tokenizer.to_str())
+        if all(_agree(found.get(part), ours[part]) for part in _RULES):
+            pairs = [tuple(pair.split(" ") if isinstance(pair, str) else pair) for pair in merges]
+            tokenizer.model = _model(library, vocab=vocabulary, merges=pairs)
+            tokenizer.add_special_tokens(list(SPECIAL))
+            return tokenizer
+    rules = ", ".join(_RULES)
+    raise TokenizerError(
+        f" was not written by kmha: it has other rules than kmha's ({rules}). Copy the file again, or train again."
+    )
+
+
+def _agree(found: Any, ours: Any) -> bool:
+    """Return whether a part of a file is as in ours. Versions of the library write more fields or fewer."""
+    if isinstance(ours, dict) and isinstance(found, dict):
+        return found.get("type") == ours.get("type") and all(
+            _agree(found[key], ours[key]) for key in found if key in ours
+        )
+    if isinstance(ours, list) and isinstance(found, list):
+        return len(found) == len(ours) and all(map(_agree, found, ours))
+    return type(found) is type(ours) and found == ours
 
 
 def _characters(texts: Iterable[str], normalizer: Any) -> Counter[str]:

@@ -180,6 +180,91 @@ def test_broken_file(tokenizer, tmp_path, change, message):
     assert str(path) in str(caught.value)
 
 
+def _split(pattern):
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+DOUBLE = {"type": "Replace", "pattern": {"Regex": "."}, "content": "aa"}
+DOUBLED = {"type": "Sequence", "normalizers": [DOUBLE] * 12}
+ADDED = {"id": 4, "single_word": False, "lstrip": False, "rstrip": False, "normalized": True, "special": False}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value.update(normalizer=DOUBLED),
+        lambda value: value["normalizer"]["normalizers"].append(DOUBLE),
+        lambda value: value["normalizer"]["normalizers"][1].update(pattern={"Regex": "(a+)+$"}),
+        lambda value: value["normalizer"]["normalizers"][1].update(content=" " * 1000),
+        lambda value: value.update(normalizer=None),
+        lambda value: value.update(pre_tokenizer=_split("(a+)+$")),
+        lambda value: value["pre_tokenizer"]["pretokenizers"].append(_split("(?:a|a|aa|b)*c")),
+        lambda value: value["pre_tokenizer"].update(type="Whitespace"),
+        lambda value: value.update(decoder={"type": "Sequence", "decoders": [DOUBLE] * 12}),
+        lambda value: value.update(post_processor=value["pre_tokenizer"]),
+        lambda value: value["model"].update(dropout=0.5),
+        lambda value: value["model"].update(type="WordPiece"),
+    ],
+)
+def test_a_file_with_other_rules_than_those_of_kmha(tokenizer, tmp_path, change):
+    """The library obeyed them: a text grew without end, or a regular expression took years, and Ctrl-C waited."""
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    path.write_bytes(_broken(path.read_bytes(), change))
+    with pytest.raises(TokenizerError, match=r"was not written by kmha: it has other rules than .*Copy the file again"):
+        Tokenizer.load(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda value: value["model"]["vocab"].update({"red": True}), "must be whole numbers"),
+        (lambda value: value["model"]["vocab"].update({"red": "x"}), "must be whole numbers"),
+        (lambda value: value["model"].update(vocab=[1, 2]), "is not a tokenizer"),
+        (lambda value: value["model"].update(merges=3), "is not a tokenizer"),
+        (lambda value: value["model"].update(merges=[[1, 2]]), "is not a tokenizer"),
+        (lambda value: value["model"].update(merges=[["a"]]), "is not a tokenizer"),
+        (lambda value: value["model"].update(merges=["\x1b[31m x"]), "is not a tokenizer"),
+        (lambda value: value["model"]["vocab"].update({"\ud800": len(value["model"]["vocab"])}), "is not a tokenizer"),
+        (lambda value: value.update(more=[[]] * (4 << 20)), "is too large: it has more than 4,194,304 brackets"),
+    ],
+)
+def test_a_file_with_odd_values(tokenizer, tmp_path, change, message):
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    path.write_bytes(_broken(path.read_bytes(), change))
+    with pytest.raises(TokenizerError, match=message) as caught:
+        Tokenizer.load(path)
+    assert str(caught.value).isprintable()
+
+
+def test_files_of_other_versions_of_the_library(tokenizer, tmp_path):
+    """They write merges as texts, and other fields."""
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(path)
+    value = json.loads(path.read_text())
+    value["model"]["merges"] = [" ".join(pair) for pair in value["model"]["merges"]]
+    value["model"].pop("ignore_merges")
+    value["model"]["later"] = value["normalizer"]["later"] = 3
+    value["added_tokens"].append({**ADDED, "content": "red"})  # it is not used
+    path.write_text(json.dumps(value))
+    loaded = Tokenizer.load(path)
+    assert loaded.encode([*TEXTS, "red [END]"]) == tokenizer.encode([*TEXTS, "red [END]"])
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("split_digits", [False, True])
+def test_all_rules_are_loaded(tmp_path, lowercase, split_digits):
+    made = Tokenizer.train(TEXTS, 150, lowercase=lowercase, split_digits=split_digits)
+    for name in ("one.json", "two.json"):
+        made.save(tmp_path / name)
+        loaded = Tokenizer.load(tmp_path / name)
+        texts = [*TEXTS, "Red [END] 1234"]
+        assert loaded.encode(texts) == made.encode(texts)
+        loaded.save(tmp_path / "again.json")
+        assert (tmp_path / "again.json").read_bytes() == (tmp_path / name).read_bytes()
+
+
 def test_missing_file(tmp_path):
     with pytest.raises(TokenizerError, match=r"nothing\.json cannot be read: No such file"):
         Tokenizer.load(tmp_path / "nothing.json")
