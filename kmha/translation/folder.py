@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any, cast, get_origin
 
 from kmha import __version__, atomic_files
-from kmha.regular_files import read_regular
+from kmha.regular_files import open_regular, read_regular
 from kmha.sandbox.control_characters import visible
 from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
 
 FORMAT = 2  # 2 added `heads`
 POSITIONS = 2**25  # maximum size of the table of positions, which no file contains
+LAYERS = 1_000  # maximum number of layers of a model that is loaded
+BYTES_OF_LAYER = 10_000  # an encoder block and a decoder block take at least ten times as much in a file
 SUFFIX = ".weights.h5"
 CONFIG, TOKENIZER, WEIGHTS, LOGS = "config.json", "tokenizer.json", f"model{SUFFIX}", "logs"
 CHECKPOINTS, STATE = "checkpoints", "state.npz"
@@ -171,32 +173,74 @@ def load(path: str | Path, step: int | None = None, dtype: str = "float32") -> t
     if tokenizer.vocabulary_size != config.vocabulary_size:
         sizes = f"{tokenizer.vocabulary_size:,} tokens, but the model expects {config.vocabulary_size:,}"
         raise FolderError(f"{path / TOKENIZER} has {sizes}: it belongs to another model. Copy the folder again.")
-    model = _build_checked(path, dataclasses.replace(config, dtype=dtype))
+    averaged = [] if step is None else _averaged(path, step, config)
+    files = [checkpoint(path, one) for one in averaged] or [path / WEIGHTS]
+    model = _build_checked(path, dataclasses.replace(config, dtype=dtype), files)
     if step is None:
         load_weights(model, path / WEIGHTS)
     else:
-        steps, training = checkpoint_steps(path), config.settings.training
-        if step not in steps:
-            there = ", ".join(map(str, steps)) or "none"
-            raise FolderError(f"{path} has no weights of step {step}. It has: {there}. See training.keep_all.")
-        until = [one for one in steps if one <= step]
-        average_weights(model, path, last_steps(until, training.average, training.steps_between_checks))
+        average_weights(model, path, averaged)
     if not all(np.isfinite(weight).all() for weight in model.get_weights()):
         raise FolderError(f"{path} has weights that are NaN or infinite: the training diverged. Train again.")
     return model, tokenizer, config
 
 
-def _build_checked(path: Path, config: Config) -> Any:
-    """Build the model of an untrusted config. Refuse sizes that exceed the size of the folder's weights file."""
+def _averaged(path: Path, step: int, config: Config) -> list[int]:
+    """Return the steps whose weights are averaged to the model of a step."""
+    steps, training = checkpoint_steps(path), config.settings.training
+    if step not in steps:
+        there = ", ".join(map(str, steps)) or "none"
+        raise FolderError(f"{path} has no weights of step {step}. It has: {there}. See training.keep_all.")
+    return last_steps([one for one in steps if one <= step], training.average, training.steps_between_checks)
+
+
+def _build_checked(path: Path, config: Config, files: Iterable[Path]) -> Any:
+    """Build the model of an untrusted config. Refuse sizes that exceed those of the weights files to be loaded."""
     model = config.settings.model
-    largest = max((file.stat().st_size for file in path.rglob(f"*{SUFFIX}")), default=0)
-    numbers = model.embedding_dim * (config.vocabulary_size + model.num_layers * model.fully_connected_dim)
-    if numbers > largest or model.max_positions * model.embedding_dim > POSITIONS:  # each number takes at least a byte
+    if model.num_layers > LAYERS:
+        raise FolderError(
+            f"{path / CONFIG} describes a model of {model.num_layers:,} layers. kmha loads models of at most "
+            f"{LAYERS:,}. Copy the folder again, or train with a smaller model.num_layers."
+        )
+    smallest = min(map(_stored, files))
+    # Each number takes at least a byte.
+    too_large = _numbers(config) > smallest or model.num_layers * BYTES_OF_LAYER > smallest
+    if too_large or model.max_positions * model.embedding_dim > POSITIONS:
         raise FolderError(f"{path / CONFIG} describes a model far larger than the weights. Copy the folder again.")
     try:
         return build(config)
     except ValueError as error:
         raise FolderError(f"{path / CONFIG} is not a config of kmha ({error}).") from None
+
+
+def _numbers(config: Config) -> int:
+    """Return the number of weights of a model, without biases and norms, but also without the heads that are gone."""
+    model = config.settings.model
+    width, layers = model.embedding_dim, model.num_layers
+    tables = {"none": 3, "target": 2, "all": 1}[model.tie_embeddings]
+    # An encoder block and a decoder block have three attention layers, with four kernels each, and two networks.
+    kernels = layers * (3 * 4 * width**2 + 2 * 2 * width * model.fully_connected_dim)
+    gone = sum(model.num_heads - kept for kept in config.heads.values())
+    return kernels + tables * width * config.vocabulary_size - gone * 4 * width * (width // model.num_heads)
+
+
+def _stored(path: Path) -> int:
+    """Return how many bytes of a weights file are stored. The holes of a sparse file cost nothing.
+
+    Raises:
+        FolderError: The file cannot be read, or is not a regular file.
+    """
+    try:
+        with open_regular(path, follow=True) as file:
+            found = os.fstat(file.fileno())
+            if getattr(found, "st_blocks", 0) * 512 < found.st_size:
+                os.fsync(file.fileno())  # some file systems count the blocks of a new file late
+                found = os.fstat(file.fileno())
+            begins = file.read(1) != b"\0"
+    except OSError as error:
+        raise FolderError(f"{path} cannot be read: {error.strerror}. Copy the folder again, or train again.") from None
+    # Some file systems count no blocks. But there, too, a file that begins with a hole is no HDF5 file.
+    return min(getattr(found, "st_blocks", 0) * 512 or found.st_size * begins, found.st_size)
 
 
 def clear(path: Path) -> None:

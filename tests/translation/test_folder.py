@@ -106,6 +106,17 @@ def _set(section, name, value):
     return change
 
 
+def _sparse(name, change):
+    """Write weights that seem to be larger, but take no space."""
+
+    def harm(path):
+        with open(path / name, "ab") as file:
+            file.truncate(100_000_000)
+        change(path)
+
+    return harm
+
+
 def _nan(path):
     model, _, _ = folder.load(path)
     model.set_weights([np.full_like(weight, np.nan) for weight in model.get_weights()])
@@ -123,7 +134,7 @@ def _nan(path):
         (_with("config.json", "[1]"), "is not a config of kmha"),
         (_with("config.json", '{"format": 1, "kmha": "0.1.0"}'), "is not a config of kmha"),
         (_with("tokenizer.json", "{}"), "tokenizer.json cannot be read"),
-        (_with("model.weights.h5", "no weights"), "model.weights.h5 cannot be read"),
+        (_with("model.weights.h5", "no weights" * 10_000), "model.weights.h5 cannot be read"),
         (_with("config.json", "[" * 10**5 + "]" * 10**5), "is not a config of kmha"),
         (_with("config.json", "[" + "{}," * 10**6 + "{}]"), "is not a config of kmha"),
         (_with("config.json", "[]" + " " * (4 << 20)), "config.json cannot be read: it has more than 4 MiB"),
@@ -140,7 +151,15 @@ def _nan(path):
         (_changed(vocabulary_size="30"), "is not a config of kmha (vocabulary_size is '30')"),
         (_changed(result=[]), "is not a config of kmha (result is [])"),
         (_set("model", "max_positions", 2**24), "describes a model far larger than the weights"),
-        (_set("model", "num_layers", 2**24), "describes a model far larger than the weights"),
+        (
+            _set("model", "num_layers", 2**24),
+            "describes a model of 16,777,216 layers. kmha loads models of at most",
+        ),
+        (_set("model", "num_layers", 1_000), "describes a model far larger than the weights"),
+        (_set("model", "embedding_dim", 400), "describes a model far larger than the weights"),
+        (_set("model", "fully_connected_dim", 2**14), "describes a model far larger than the weights"),
+        (_sparse("model.weights.h5", _set("model", "embedding_dim", 400)), "describes a model far larger than the wei"),
+        (_sparse("other.weights.h5", _set("model", "embedding_dim", 400)), "describes a model far larger than the wei"),
         (_set("model", "max_positions", 2**40), "must be 8 to 16,777,216. Received: 1099511627776"),
         (_set("model", "fully_connected_dim", 9), "model.weights.h5 cannot be read"),
         (_nan, "has weights that are NaN or infinite: the training diverged"),
@@ -153,6 +172,27 @@ def test_folders_that_are_broken_or_incomplete(harm, message, made):
         folder.load(path)
     assert message in str(error.value)
     assert str(error.value).isprintable()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes")
+@pytest.mark.timeout(60)
+def test_a_pipe_instead_of_kept_weights(made):
+    path = made[0]
+    folder.checkpoint(path, 30).unlink()
+    os.mkfifo(folder.checkpoint(path, 30))
+    with pytest.raises(FolderError, match=r"cannot be read: it is not a regular file. Copy the folder again"):
+        folder.load(path, 30)
+
+
+@pytest.mark.parametrize("tie", ["none", "target", "all"])
+@pytest.mark.parametrize("heads", [{}, {"encoder_layer1_self_att": 1, "decoder_layer1_block2_decenc_att": 1}])
+def test_the_estimated_number_of_weights_is_a_little_too_small(made, tie, heads):
+    """It is computed before anything is allocated. An honest folder must not be refused."""
+    _, config, _ = made
+    sizes = [*SIZES, "model.num_layers=2", f"model.tie_embeddings={tie}"]
+    config = dataclasses.replace(config, settings=Settings.load("cpu", "files", sizes), heads=heads)
+    there = folder.build(config).count_params()
+    assert 0.7 * there < folder._numbers(config) < there
 
 
 def test_the_identity_of_a_run_excludes_its_result_and_version(made):
