@@ -29,6 +29,7 @@ SILENCE = 300.0  # seconds without a call after which the process is taken to ha
 WHOLE = 1800.0  # seconds that a diagnosis may take at least, whatever the process reports
 LONGEST = 2 << 20  # maximum number of characters of a report
 LISTED = 2_000  # maximum number of parts of a list in it, and of lines of a text
+ALL_LISTED = 10_000  # maximum number of the parts of all lists in it, and of the lines of all texts
 FRAMEWORKS = ("numpy", "tensorflow", "keras", "torch", "jax")
 REFUSED = (
     "The sandbox refuses to write files, start processes and use the network. `kmha.verify.diagnose` in Python has no "
@@ -189,7 +190,7 @@ def _outcome(text: str) -> dict[str, Any]:
 
     try:
         outcome = plain(from_json(text)) if len(text) <= LONGEST else {}
-        outcome = {} if _longest(outcome) > LISTED else outcome
+        outcome = {} if _longest(outcome) > LISTED or _parts(outcome) > ALL_LISTED else outcome
     except (ValueError, RecursionError):
         outcome = {}
     found = outcome.get("report") if isinstance(outcome, dict) else None
@@ -208,6 +209,14 @@ def _longest(value: Any) -> int:
         return value.count("\n")
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return max([len(inner), *map(_longest, inner)])
+
+
+def _parts(value: Any) -> int:
+    """Return the number of parts of all lists and dicts in a value, and of the line breaks in all its texts."""
+    if isinstance(value, str):
+        return value.count("\n")
+    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return len(inner) + sum(map(_parts, inner))
 
 
 class NotJudgedError(click.ClickException):

@@ -1,6 +1,7 @@
 """Errors of the conversions and the files, and the guard against decompression bombs."""
 
 import importlib
+import os
 import zipfile
 from collections.abc import Sequence
 from typing import Any
@@ -66,5 +67,20 @@ def check_parts(parts: Sequence[tuple[str, int, int]], growth: int = GROWTH) -> 
 
 
 def check_archive(archive: zipfile.ZipFile) -> None:
-    """Check the sizes of all members of an archive with `check_parts`."""
+    """Check the sizes of all members of an archive with `check_parts`, and their room with `check_room`."""
+    check_room(archive)
     check_parts([(entry.filename, entry.file_size, entry.compress_size) for entry in archive.infolist()])
+
+
+def check_room(archive: zipfile.ZipFile) -> None:
+    """Raise a FileError if the members of an archive cannot lie side by side in its file.
+
+    Overlapping members share stored bytes. Python refuses them only since 3.11.8 and 3.12.2.
+    """
+    file: Any = archive.fp
+    stored, there = sum(entry.compress_size for entry in archive.infolist()), os.fstat(file.fileno()).st_size
+    if stored > there:
+        raise FileError(
+            f"its members take {stored:,} bytes together, but the file has {there:,}: they overlap. It is damaged, or "
+            "made to take all memory, so it is not read. Save the weights again."
+        )

@@ -21,7 +21,7 @@ import numpy as np
 
 from kmha.interchange import errors
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import FileError, check_declared, check_parts, listed, optional
+from kmha.interchange.errors import FileError, check_declared, check_parts, check_room, listed, optional
 
 _MEMBER = "model.weights.h5"
 _NO_WEIGHTS = {"optimizer", "compile_metrics", "_compile_metrics", "_loss_tracker", "_metrics", "optimizer_weights"}
@@ -81,6 +81,7 @@ def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> 
 def read_keras(path: Path) -> Weights:
     """Read the variables of a `.keras` archive, keyed by name."""
     with zipfile.ZipFile(path) as archive:
+        check_room(archive)
         members = {entry.filename: entry for entry in archive.infolist()}
         for needed in (_MEMBER, "config.json"):
             if needed not in members:

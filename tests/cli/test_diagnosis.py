@@ -473,6 +473,11 @@ FORGED = {
             for name in ("wrong", "remarks", "advice", "details", "tested", "imported")
         ),
         ({"case": "x\n" * 3_000}, "something other than a report, or one that is too long."),
+        *(
+            ({name: ["\n" * 1_900] * 540}, "something other than a report, or one that is too long.")
+            for name in ("remarks", "details")
+        ),
+        ({"wrong": ["x"] * 1_900, "more": [["x"] * 1_900] * 5}, "something other than a report, or one that is too lo"),
         ({"sure": "x" * (2 << 20)}, "something other than a report, or one that is too long."),
         ({"more": [[[]] * 1_000] * 1_000}, "something other than a report, or one that is too long."),
     ],

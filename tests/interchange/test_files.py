@@ -2,9 +2,11 @@ import io
 import json
 import os
 import pickle
+import struct
 import subprocess
 import sys
 import zipfile
+import zlib
 
 import h5py
 import keras
@@ -434,6 +436,21 @@ def _zip_of_bombs(path):
             archive.writestr(f"{number}.npy", bytes(2**23))
 
 
+def _overlapping(path, names=(b"a.npy", b"b.npy", b"c.npy")):
+    """Members that share the stored bytes of one: each header calls the headers after it its extra field."""
+    plain = np.random.default_rng(3).bytes(2**16)
+    starts = [sum(30 + len(each) for each in names[:place]) for place in range(len(names) + 1)]
+    sizes = struct.pack("<III", zlib.crc32(plain), len(plain), len(plain))
+    local, listed = b"", b""
+    for name, start in zip(names, starts, strict=False):
+        after = starts[-1] - start - 30 - len(name)
+        local += b"PK\3\4" + struct.pack("<5H", 20, 0, 0, 0, 0) + sizes + struct.pack("<HH", len(name), after) + name
+        listed += b"PK\1\2" + struct.pack("<6H", 20, 20, 0, 0, 0, 0) + sizes
+        listed += struct.pack("<HHHHHII", len(name), 0, 0, 0, 0, 0, start) + name
+    end = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, len(names), len(names), len(listed), len(local + plain), 0)
+    path.write_bytes(local + plain + listed + end)
+
+
 def _zip_bomb_beside_much(path):
     """A bomb that a check of the whole file would miss, because it stands beside incompressible data."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -482,6 +499,13 @@ BAD = [
     ("x.npz", _npz(a=np.ones(3, complex)), "`a`, an array of complex128"),
     ("x.npz", _npz(), "contains no weights"),
     ("x.npz", _lying_header, "takes 13194139533312 bytes, but the file has 0"),
+    (
+        "x.npz",
+        _overlapping,
+        r"take 196,608 bytes together, but the file has 65,\d+: they overlap\. ",
+    ),
+    ("x.pt", _overlapping, "they overlap"),
+    ("x.keras", lambda path: _overlapping(path, [b"config.json", b"model.weights.h5"]), "they overlap"),
     ("x.npz", _zip_bomb, "No weights compress like that"),
     ("x.npz", _zip_bomb_beside_much, r"`b\.npy` takes .* No weights compress like that"),
     ("x.weights.h5", _h5(_shape_bomb_beside_much), "`layers/dense/vars/1` takes 0 bytes .* No weights compress"),
