@@ -31,6 +31,7 @@ MAX_CODE, MAX_NOTEBOOK = 256 << 10, 16 << 20  # bytes of a file
 MAX_NOTEBOOKS = 40  # gathering the answers of a notebook takes a second
 MAX_CELLS = 10_000
 MAX_TOTAL = 64 << 20  # bytes of all files
+MAX_REFUSED = 256 << 20  # bytes read of files that are too long, to see that they are
 MAX_PARSED = 4 << 20  # bytes of the code files that may be answers, because some take seconds for each megabyte
 MAX_CANDIDATES = 20  # files that may be the answer to the same exercise
 MAX_NOTES = 20
@@ -345,6 +346,7 @@ class _Reader:
         self.notes: list[str] = []
         self.unread: list[str] = []
         self.bytes_left, self.code_left, self.notebooks_left = MAX_TOTAL, MAX_PARSED, MAX_NOTEBOOKS
+        self.refused_left = MAX_REFUSED
 
     def note(self, note: str) -> None:
         """Add a note, unless there are too many."""
@@ -428,8 +430,11 @@ class _Reader:
         return find_exercises(entry.path, code, assignments)
 
     def _text(self, entry: Entry, most: int) -> str:
+        if self.refused_left <= 0:
+            raise LeftOutError("too many files are too long.")
         data = entry.read(min(most, self.bytes_left) + 1)
         if len(data) > min(most, self.bytes_left):
+            self.refused_left -= len(data)
             if most > self.bytes_left:
                 raise LeftOutError(f"all files together have more than {MAX_TOTAL >> 20} MiB.")
             outputs = " Clear its outputs, and save it again." if most == MAX_NOTEBOOK else ""
