@@ -138,7 +138,8 @@ def _makers(function: Any) -> Sequence[Callable[..., Any]]:
 def _of_dicts(function: Callable[..., Any]) -> type[WithParameters] | None:
     """Return a class that makes the dicts of weights that the code reads, if the names tell what all of them are."""
     trees: weights_in_dicts.Tree = weights_in_dicts.trees_of(function)
-    trees |= {n: {} for n in parameters(function) if n not in trees and trees and naming.weight(n)[0]}
+    inputs = {n for n in parameters(function) if naming.argument(n) in INPUTS}
+    trees |= {n: {} for n in parameters(function) if trees and n not in {*trees, *inputs} and naming.weight(n)[0]}
     found = [*weights_in_dicts.paths(trees)]
     if weights_in_dicts.shapes(found, 2, 3) is None:
         return None
