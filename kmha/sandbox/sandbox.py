@@ -277,12 +277,13 @@ def _environment(uses: Sequence[str]) -> dict[str, str]:
     """Return the environment of a fork server."""
     found = _ENVIRONMENT | {name: os.environ[name] for name in _KEPT if name in os.environ}
     for name in filter(os.environ.get, _KEPT_PATHS):
-        found[name] = os.pathsep.join(os.path.abspath(path) for path in os.environ[name].split(os.pathsep))
+        found[name] = os.pathsep.join(os.path.abspath(path) for path in os.environ[name].split(os.pathsep) if path)
     if site.ENABLE_USER_SITE and site.getusersitepackages() in sys.path:  # of `pip install --user`, found by HOME
         found["PYTHONUSERBASE"] = site.getuserbase()
     if "matplotlib" in uses:  # it would look for the system's fonts at every start, which can take many seconds
         caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        found["MPLCONFIGDIR"] = os.environ.get("MPLCONFIGDIR") or os.path.join(caches, "kmha", "matplotlib")
+        folder = os.environ.get("MPLCONFIGDIR") or os.path.join(caches, "kmha", "matplotlib")
+        found["MPLCONFIGDIR"] = os.path.abspath(folder)
     return found
 
 

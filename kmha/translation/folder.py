@@ -9,6 +9,7 @@
 The folder contains no paths, so it can be moved. Keras is imported only when a model is built.
 """
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -233,8 +234,9 @@ def _stored(path: Path) -> int:
     try:
         with open_regular(path, follow=True) as file:
             found = os.fstat(file.fileno())
-            if getattr(found, "st_blocks", 0) * 512 < found.st_size:
-                os.fsync(file.fileno())  # some file systems count the blocks of a new file late
+            if hasattr(found, "st_blocks") and found.st_blocks * 512 < found.st_size:
+                with contextlib.suppress(OSError):  # some file systems count the blocks of a new file late
+                    os.fsync(file.fileno())
                 found = os.fstat(file.fileno())
             begins = file.read(1) != b"\0"
     except OSError as error:

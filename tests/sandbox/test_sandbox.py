@@ -105,7 +105,7 @@ def test_libraries_of_the_user_are_found(monkeypatch):
     monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
     monkeypatch.setattr(site, "getusersitepackages", lambda: sys.path[-1])
     monkeypatch.setattr(site, "getuserbase", lambda: "/somewhere/.local")
-    monkeypatch.setenv("LD_LIBRARY_PATH", "modules/lib")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "modules/lib:")  # the empty part would be the current folder
     found = sandboxes._environment(("numpy",))
     assert found["PYTHONUSERBASE"] == "/somewhere/.local"
     assert found["LD_LIBRARY_PATH"] == os.path.abspath("modules/lib")

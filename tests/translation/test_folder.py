@@ -2,6 +2,7 @@ import dataclasses
 import json
 import os
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -193,6 +194,26 @@ def test_the_estimated_number_of_weights_is_a_little_too_small(made, tie, heads)
     config = dataclasses.replace(config, settings=Settings.load("cpu", "files", sizes), heads=heads)
     there = folder.build(config).count_params()
     assert 0.7 * there < folder._numbers(config) < there
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_folder_is_loaded_where_the_system_counts_no_blocks(made, monkeypatch, counts):
+    """Windows has no number of blocks, and writes nothing through a file that is open to be read."""
+    fstat = os.fstat
+
+    def stat(descriptor):
+        found = fstat(descriptor)
+        fields = {name: getattr(found, name) for name in dir(found) if name.startswith("st_") and name != "st_blocks"}
+        return types.SimpleNamespace(**fields, **({"st_blocks": 0} if counts else {}))
+
+    def refuse(descriptor):
+        raise OSError("bad file descriptor")
+
+    weights = made[0] / folder.WEIGHTS
+    assert folder._stored(weights) == weights.stat().st_size
+    monkeypatch.setattr(folder.os, "fstat", stat)
+    monkeypatch.setattr(folder.os, "fsync", refuse)
+    assert folder._stored(weights) == weights.stat().st_size
 
 
 def test_the_identity_of_a_run_excludes_its_result_and_version(made):

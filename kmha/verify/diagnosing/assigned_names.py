@@ -21,13 +21,18 @@ def with_assigned_names(variables: Sequence[Variable], modules: Iterable[Any]) -
         modules: Modules inside it, which were called.
     """
     names: dict[str, str] = {}
+    groups: dict[Any, list[tuple[int, Any]]] = {}
     for module in modules:
         counted = COUNTED.match(module.name or "")
         if counted and module.parent is not None:
-            found = assigned(frameworks.source_of(type(module.parent).__call__), counted[1])
-            place = int(counted[2])
-            if place < len(found) and naming.weight(found[place])[0] and found.count(found[place]) == 1:
-                names[".".join(module.path)] = ".".join((*module.path[:-1], found[place]))
+            groups.setdefault((module.path[:-1], counted[1]), []).append((int(counted[2]), module))
+    for (path, kind), group in groups.items():
+        found = assigned(frameworks.source_of(type(group[0][1].parent).__call__), kind)
+        if len(found) != len(group):  # code in branches makes others than it says
+            continue
+        for place, module in group:
+            if naming.weight(found[place])[0] and found.count(found[place]) == 1:
+                names[".".join(module.path)] = ".".join((*path, found[place]))
     renamed = []
     for each in variables:
         owner, _, last = each.path.rpartition(".")
@@ -39,7 +44,7 @@ def with_assigned_names(variables: Sequence[Variable], modules: Iterable[Any]) -
 def assigned(code: str, kind: str) -> list[str]:
     """Return the name to which a call assigns what each new layer of a class makes, in their order, or "".
 
-    Nothing is returned if some are made in a loop, because then they cannot be counted.
+    Layers with a name of their own are left out. Nothing is returned if some are made in a loop, and cannot be counted.
 
     >>> code = "def f(x):\\n key, q = nn.Dense(3)(x), nn.Dense(3)(x)\\n return nn.Dense(4)(key * q)"
     >>> assigned(code, "Dense")
@@ -70,6 +75,6 @@ def _assignments(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
 
 def _makes(node: ast.AST, kind: str) -> bool:
     """Return whether an expression makes a layer of a class, such as `nn.Dense(3)`."""
-    if not isinstance(node, ast.Call):
+    if not isinstance(node, ast.Call) or any(each.arg == "name" for each in node.keywords):
         return False
     return getattr(node.func, "attr", getattr(node.func, "id", "")) == kind

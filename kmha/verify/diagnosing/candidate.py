@@ -64,7 +64,8 @@ class Candidate:
         neutral_masks: Whether a required mask that a trial does not have is passed as a mask that hides nothing. Some
             candidates cannot run with `None`.
         closing: Meanings of True with which a mask that should hide nothing hides everything, so they are not meant.
-        scores_first: Whether a call returned the scores before the output.
+        scores_first: Whether the last call that could tell returned the scores before the output.
+        scores_alone: Whether the last call that could tell returned the scores alone.
         expected: Ids of the design choices that the candidate must make.
         on_call: Function called with the name of each call when the call begins, and with "" when it ends.
     """
@@ -86,7 +87,7 @@ class Candidate:
     convention = Convention()
     neutral_masks = False
     closing: frozenset[str] = frozenset()
-    scores_first = False
+    scores_first = scores_alone = False
     expected: tuple[str, ...] = ()
     on_call: Callable[[str], None] | None = None
 
@@ -254,7 +255,7 @@ class Candidate:
                 untouched = all(np.array_equal(frameworks.to_numpy(given), copy) for given, copy in inputs)
                 output = frameworks.numeric_array(output)
                 dtype = str(output.dtype) if str(output.dtype) in ("float16", "float32", "bfloat16") else "float64"
-                alone = scores is None and self._returns_scores_alone and _are_scores(output, trial)
+                alone = scores is None and self._returns_scores_alone(output, trial)
                 if alone or scores is not None:
                     scores = output if alone else frameworks.numeric_array(scores)
                     scores = self._scores_of_heads(np.asarray(scores, "float64"), trial)
@@ -268,16 +269,22 @@ class Candidate:
             return Answer(error=error_line(error), line=line, is_slip=own)
         return Answer(output, scores, untouched, dtype, scores_alone=alone)
 
-    @property
-    def _returns_scores_alone(self) -> bool:
-        """Whether this may be a function of query and key alone, which returns the scores, and no output."""
-        return self.core and {"query", "key"} <= self.roles.keys() and "value" not in self.roles
+    def _returns_scores_alone(self, result: Any, trial: Trial) -> bool:
+        """Return whether a function of query and key alone returns the scores, and no output."""
+        if not self.core or not {"query", "key"} <= self.roles.keys() or "value" in self.roles:
+            return False
+        if trial.value.shape[-1] != trial.key.shape[-2]:  # else both may have the same shape
+            self.scores_alone = _are_scores(result, trial)
+        return self.scores_alone and _are_scores(result, trial)
 
     def _in_order(self, output: Any, scores: Any, trial: Trial) -> tuple[Any, Any]:
         """Return the output and the scores, which some code returns in the other order."""
         if trial.chain != "attention" or scores is None or not _are_scores(output, trial):
             return output, scores
-        self.scores_first |= not _are_scores(scores, trial)
+        width = trial.value.shape[-1] if trial.core else _width(trial.weights)
+        shape = tuple(getattr(scores, "shape", ()))
+        if width != trial.key.shape[-2]:  # else both may have the same shape
+            self.scores_first = len(shape) > 1 and shape[-1] == width
         return (scores, output) if self.scores_first else (output, scores)
 
     def _restore_axes(self, array: np.ndarray, axes: int) -> np.ndarray:
@@ -316,7 +323,14 @@ class Candidate:
 
 def _are_scores(array: Any, trial: Trial) -> bool:
     """Return whether the last axes of an array are those of scores, (T, S)."""
-    return tuple(np.shape(array))[-2:] == (trial.query.shape[-2], trial.key.shape[-2])
+    return tuple(getattr(array, "shape", ()))[-2:] == (trial.query.shape[-2], trial.key.shape[-2])
+
+
+def _width(weights: Mapping[str, np.ndarray]) -> int:
+    """Return the number of features of the output, or 0 if the weights do not tell."""
+    if "attention_output/kernel" in weights:
+        return weights["attention_output/kernel"].shape[-1]
+    return int(np.prod(weights["value/kernel"].shape[::2])) if "value/kernel" in weights else 0
 
 
 @contextlib.contextmanager

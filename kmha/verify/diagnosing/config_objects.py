@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kmha.verify.diagnosing import frameworks, naming
-from kmha.verify.diagnosing.guessing import guesses, value_of
+from kmha.verify.diagnosing.guessing import compared_texts, guesses, value_of
 
 NAMES = ("config", "cfg", "conf", "configuration", "args", "modelargs", "hparams", "hyperparams", "modelconfig", "opt")
 EMPTY = inspect.Parameter.empty
@@ -123,14 +123,14 @@ def field_names(config_class: type) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
-def sample(name: str, code: str = "") -> Any:
-    """Return a value for a field by its name, with sizes that fit together, or a text that `code` compares it with."""
+def sample(name: str) -> Any:
+    """Return a value for a field by its name, with sizes that fit together."""
     role = naming.argument(name)
     if role in ("width", "output", "inputs"):
         return SIZES["heads"] * SIZES["size"]
     if role in SIZES or role in FLAGS:
         return {**SIZES, **FLAGS}[role]
-    return value_of(guesses(name, code=code)[0][0], "numpy", {"T": 1, "O": 4, "I": 8})
+    return value_of(guesses(name)[0][0], "numpy", {"T": 1, "O": 4, "I": 8})
 
 
 def read_fields(construct: Callable[[Any], Any], parameter: inspect.Parameter, code: str = "") -> dict[str, Any]:
@@ -148,21 +148,25 @@ def read_fields(construct: Callable[[Any], Any], parameter: inspect.Parameter, c
         watched = Watched(made(own, values))
         try:
             later = read_later(construct(watched), watched)
-            return {name: sample(name, code) for name in (*watched.used, *later) if naming.argument(name)}
+            return {name: sample(name) for name in (*watched.used, *later) if naming.argument(name)}
         except (Exception, SystemExit):  # untrusted code may raise anything
             pass
     for _ in range(FIELDS):
         fields = Fields(values)
         try:
             later = read_later(construct(fields), fields)
-            values |= {name: sample(name, code) for name in later if name not in values}
+            values |= {name: sample(name) for name in later if name not in values}
             break
         except (AttributeError, KeyError):
             if not fields.missing or fields.missing in values:
                 break
-            values[fields.missing] = sample(fields.missing, code)
-        except (Exception, SystemExit):  # untrusted code may raise anything
-            break
+            values[fields.missing] = sample(fields.missing)
+        except (Exception, SystemExit):  # untrusted code may raise anything, for instance if it expects certain texts
+            texts = {name: compared_texts(name, code) for name, value in values.items() if value is None}
+            texts = {name: found for name, found in texts.items() if found}
+            if not texts:
+                break
+            values |= {name: value_of(found[0], "numpy", {}) for name, found in texts.items()}
     return values
 
 

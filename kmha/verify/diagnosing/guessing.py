@@ -59,7 +59,7 @@ NUMBERS = {"width": "I", "heads": "H", "length": "T"}
 
 
 def compared_texts(name: str, code: str) -> tuple[str, ...]:
-    """Return the texts that code compares a name with, as guesses.
+    """Return the texts that code compares a name with, as guesses, for code that accepts nothing else.
 
     >>> compared_texts("kind", 'if config.kind == "gqa": … elif config.kind in ("mla", "mqa"): …')
     ("'gqa'", "'mla'")
@@ -87,8 +87,6 @@ def guesses(
     role = naming.weight(name)[0]
     if role and ("Module" in annotation or re.search("proj|linear|dense", naming.plain(name))):
         return (PROJECTION,), True
-    if compared := compared_texts(name, code):
-        return compared, True
     for pattern, found in _BY_NAME:
         if re.search(pattern, naming.plain(name)):
             return found, True
@@ -101,7 +99,7 @@ def guesses(
     for pattern, found in _BY_ANNOTATION:
         if re.search(rf"\b{pattern}\b", annotation):
             return (*optional, *found), False
-    return _UNKNOWN, False
+    return (*_UNKNOWN, *compared_texts(name, code)), False
 
 
 def combinations(

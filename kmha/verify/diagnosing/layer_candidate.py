@@ -40,7 +40,6 @@ from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.guessing import LENGTH
 from kmha.verify.diagnosing.layer_adapters import adapter_of, oriented
-from kmha.verify.diagnosing.naming import roles_of
 from kmha.verify.diagnosing.packed_inputs import packing_of
 from kmha.verify.diagnosing.slips import place_of_nested
 from kmha.verify.diagnosing.trials import Accepts, Sizes
@@ -112,7 +111,7 @@ class LayerCandidate(Candidate):
         self.by_place = roles_by_place(self.call_parameters, self.roles, self.call_given)
         self.roles |= self.by_place
         made, self.neutral_temperature = without_neutral(
-            self.constructor_parameters, roles_of(self.constructor_parameters, said), said
+            self.constructor_parameters, naming.roles_of_constructor(self.constructor_parameters, said), said
         )
         self.constructor_roles = {role: n for role, n in made.items() if n not in self.given}
         self.fixed = {**config_objects.sizes_in(self.given), **given_sizes(name, self.given)}

@@ -203,8 +203,6 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
     ({'mask': 'mask', 'self': 'enc_input'}, {'query': 'dec_input', 'memory': 'enc_input'})
     >>> roles_of(["x", "y"]), roles_of(["src", "tgt"])
     ({'self': 'x', 'memory': 'y'}, {'query': 'tgt', 'memory': 'src'})
-    >>> roles_of(["d_model", "q", "v", "h"])
-    {'width': 'd_model', 'heads': 'h', 'size': 'q', 'value_size': 'v'}
     """
     names = list(names)
     by_input = "querysize" in map(plain, names)  # then the sizes of key and value are those of the inputs too
@@ -224,13 +222,23 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
         found["self"] = found.pop("memory")
     if "query" in found and plain(found.get("self", "")) in ("src", "source") and not {"memory", "key"} & found.keys():
         found["memory"] = found.pop("self")
-    inputs = {role: found[role] for role in ("query", "key", "value") if role in found}
-    if {"heads", "width"} <= found.keys() and inputs == {"query": "q", "value": "v"}:  # sizes of a constructor
-        found["size"], found["value_size"] = found.pop("query"), found.pop("value")
     other = {"x": "y", "xs": "ys"}.get(found.get("self", ""), "")
     if other in names and not {"memory", "key"} & found.keys():
         found["memory"] = other
     special = next((name for name in names if plain(name) in ("attnmask", "attentionmask")), None)
     if special and "mask" not in said and plain(found.get("mask", "")) == "mask":
         found["mask"] = special  # beside it, `mask` is often for padding
+    return found
+
+
+def roles_of_constructor(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return the first argument name for each role, as `roles_of` does, for arguments of a constructor.
+
+    >>> roles_of_constructor(["d_model", "q", "v", "h"])
+    {'width': 'd_model', 'heads': 'h', 'size': 'q', 'value_size': 'v'}
+    """
+    found = roles_of(names, said)
+    inputs = {role: found[role] for role in ("query", "key", "value") if role in found}
+    if {"heads", "width"} <= found.keys() and inputs == {"query": "q", "value": "v"}:
+        found["size"], found["value_size"] = found.pop("query"), found.pop("value")
     return found

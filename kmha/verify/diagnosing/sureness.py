@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kmha.verify.chains.attention import ROLES
-from kmha.verify.diagnosing import frameworks, guessing, matching, naming
+from kmha.verify.diagnosing import guessing, matching, naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, UNKNOWN
@@ -94,11 +94,13 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
     guessed = {**getattr(candidate, "made_guesses", {}), **dict(found.convention.guessed)}
     masks = any(mistake.id.partition("-")[0] in MASKS for mistake in found.mistakes)
     explained = found.verdict == KNOWN and not masks
-    code = frameworks.source_of(getattr(candidate, "layer_class", None))
+    without_softmax = all(mistake.id.startswith("softmax-missing") for mistake in found.mistakes)
+    if found.mistakes and without_softmax and any(result.answer.scores_alone for result in found.results):
+        yield "It returns the logits, without a softmax. If that is meant, the rest is right."
     for name, text in guessed.items():
         switched_off = text == "None" and explained  # what is left out explains no numbers of a mistake elsewhere
         fits = found.verdict == KNOWN and text in guessing.NUMBERS  # with another size, the weights would not fit
-        if not (switched_off or fits or guessing.guesses(name, parameters.get(name), code=code)[1]):
+        if not (switched_off or fits or guessing.guesses(name, parameters.get(name))[1]):
             yield f"kmha does not know the argument `{name}`, and passed {text}. Give its value: --set {name}=VALUE."
     for name in left_out(found):
         if candidate.call_parameters[name].default is EMPTY:

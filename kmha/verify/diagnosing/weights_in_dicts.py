@@ -5,7 +5,9 @@ the packed kernel of query, key and value. kmha makes weights only if it knows t
 """
 
 import ast
+import copy
 import functools
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +17,7 @@ import numpy as np
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import EMPTY, parameters
 
-Tree = dict[str, Any]  # the keys that code reads, each with the tree of the dict below it, or `None` for an array
+Tree = dict[str, Any]  # the keys that code reads, each with the tree of the dict below it, which is empty for an array
 
 DEPTH = 4  # maximum number of functions that pass a dict on to each other
 NORM = re.compile("^ln|norm")
@@ -34,12 +36,18 @@ def trees_of(function: Callable[..., Any], depth: int = DEPTH) -> dict[str, Tree
     >>> trees_of(project_twice)
     {'first': {'w': {}, 'b': {}}, 'others': {'w': {}}}
     """
+    return copy.deepcopy(_trees_of(function, depth))
+
+
+@functools.lru_cache(maxsize=1024)
+def _trees_of(function: Callable[..., Any], depth: int) -> dict[str, Tree]:
     found: dict[str, Tree] = {name: {} for name in parameters(function)} if depth else {}
     others = _other_names(function)
     for expression, below in sorted(_reads(function), key=lambda read: (read[0].lineno, read[0].col_offset)):
         name, keys = _path(expression)
-        while name in others:
-            name, keys = others[name][0], [*others[name][1], *keys]
+        for _ in others:  # a name may stand for a part of what another one stands for
+            name, before = others.get(name, (name, []))
+            keys = [*before, *keys]
         if name in found:
             place = found[name]
             for key in keys:
@@ -59,7 +67,7 @@ def _reads(function: Callable[..., Any]) -> Iterator[tuple[ast.expr, Below]]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
         called = getattr(function, "__globals__", {}).get(node.func.id)
-        if not callable(called) or getattr(called, "__module__", None) != function.__module__ or called is function:
+        if not inspect.isfunction(called) or called.__module__ != function.__module__ or called is function:
             continue
         names = list(parameters(called))
         given = dict(zip(names, node.args, strict=False)) | {each.arg: each.value for each in node.keywords if each.arg}
@@ -96,7 +104,7 @@ def _other_names(function: Callable[..., Any]) -> dict[str, tuple[str, list[str]
         are_tuples = all(isinstance(each, ast.Tuple) for each in both)
         for target, value in zip(*(each.elts for each in both), strict=False) if are_tuples else [both]:
             name, keys = _path(value)
-            if isinstance(target, ast.Name) and keys and name not in (*found, target.id):
+            if isinstance(target, ast.Name) and keys and name != target.id:
                 found[target.id] = name, keys
     return found
 

@@ -25,6 +25,7 @@ INPUTS = ("query", "key", "value", "self", "memory", "ids", "weights")
 SETTINGS = ("heads", "kv_heads", "size", "value_size", "width", "inputs", "output", "inner", "epsilon")
 SIZES = (24, 40, 56, 72, 88)  # different sizes to try, all multiples of the number of heads
 MAKES = re.compile("param|weight")  # names of functions that make weights
+STATES = re.compile("mask|cache|past|state")  # in names of dicts that hold no weights
 LIMIT = 8  # maximum number of functions to try
 SPREAD = "weights"  # name of the dict that kmha makes for several arguments
 
@@ -137,9 +138,10 @@ def _makers(function: Any) -> Sequence[Callable[..., Any]]:
 
 def _of_dicts(function: Callable[..., Any]) -> type[WithParameters] | None:
     """Return a class that makes the dicts of weights that the code reads, if the names tell what all of them are."""
-    trees: weights_in_dicts.Tree = weights_in_dicts.trees_of(function)
-    inputs = {n for n in parameters(function) if naming.argument(n) in INPUTS}
-    trees |= {n: {} for n in parameters(function) if trees and n not in {*trees, *inputs} and naming.weight(n)[0]}
+    required = {n for n, each in parameters(function).items() if each.default is EMPTY and not STATES.search(n)}
+    required = {n for n in required if naming.argument(n) in (None, "weights")}
+    trees = {n: tree for n, tree in weights_in_dicts.trees_of(function).items() if n in required}
+    trees |= {n: {} for n in required if trees and n not in trees and naming.weight(n)[0]}
     found = [*weights_in_dicts.paths(trees)]
     if weights_in_dicts.shapes(found, 2, 3) is None:
         return None

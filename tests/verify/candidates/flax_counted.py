@@ -31,3 +31,36 @@ class Heads(nn.Module):
 
 class HeadsWithoutScale(Heads):
     scaled = False
+
+
+class Named(nn.Module):
+    """Flax does not count the layer with a name."""
+
+    num_heads: int
+    d_model: int
+
+    @nn.compact
+    def __call__(self, x):
+        query = nn.Dense(self.d_model, name="query")(x)
+        key, value = nn.Dense(self.d_model)(x), nn.Dense(self.d_model)(x)
+        return nn.Dense(self.d_model)(attend(query, key, value, self.num_heads))
+
+
+class Branches(nn.Module):
+    """Makes fewer layers than its code mentions."""
+
+    num_heads: int
+    d_model: int
+
+    @nn.compact
+    def __call__(self, x, memory=None):
+        query = nn.Dense(self.d_model)(x) if memory is None else nn.Dense(self.d_model)(x + 0)
+        memory = x if memory is None else memory
+        key, value = nn.Dense(self.d_model)(memory), nn.Dense(self.d_model)(memory)
+        return nn.Dense(self.d_model)(attend(query, key, value, self.num_heads))
+
+
+def attend(query, key, value, count):
+    query, key, value = (each.reshape(*each.shape[:2], count, -1).swapaxes(1, 2) for each in (query, key, value))
+    mixed = nn.softmax(query @ key.swapaxes(-1, -2) / query.shape[-1] ** 0.5) @ value
+    return mixed.swapaxes(1, 2).reshape(len(query), query.shape[2], -1)

@@ -63,3 +63,29 @@ def from_keys(x, params, num_heads):
 
 def with_unknown_names(x, params, num_heads):
     return heads(x @ params["Wqkv"], num_heads, 0) @ params["Wo"] * params["colour"]
+
+
+def with_states(params, x, num_heads, cache=None, state=None, masks=None):
+    """Takes other dicts too, which hold no weights."""
+    if state is not None:
+        state["step"] += 1
+    packed = np.concatenate([x @ params["Wq"], x @ params["Wk"], x @ params["Wv"]], axis=-1)
+    mixed = heads(packed, num_heads, 0 if masks is None else masks["causal"])
+    return (mixed if cache is None else mixed + cache["k"] + cache["v"]) @ params["Wo"]
+
+
+class Product:
+    __hash__ = None
+
+    def __call__(self, x, w):
+        return x @ w
+
+
+product = Product()
+
+
+def with_an_object(params, x, num_heads):
+    block = params["block"]
+    attn = block["attn"]
+    packed = np.concatenate([product(x, attn["Wq"]), product(x, attn["Wk"]), product(x, attn["Wv"])], axis=-1)
+    return product(heads(packed, num_heads, 0), attn["Wo"])

@@ -14,12 +14,18 @@ def test_projections_are_told_apart_by_the_variables_that_get_their_results(cand
     assert found.right or "'Dense_0'" in found.code()  # the name by which Flax finds the parameters
 
 
+@pytest.mark.parametrize("name", ["Named", "Branches"])
+def test_layers_that_flax_counts_otherwise_get_no_names(candidate, name):
+    assert diagnose(candidate("flax_counted", name)).right
+
+
 @pytest.mark.parametrize(
     ("code", "names"),
     [
         ("def f(x):\n    for _ in range(3): key = nn.Dense(3)(x)", []),
         ("def f(x):\n    return [Dense(3)(x) for _ in range(3)]", []),
         ("def f(x):\n    key = norm(Dense(3)(x)) + x\n    return Dense(3)(key), other.Dense_general(x)", ["key", ""]),
+        ("def f(x):\n    return Dense(3, name='key')(x) + Dense(3)(x)", [""]),
         ("no code", []),
     ],
 )

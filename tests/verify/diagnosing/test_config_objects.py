@@ -65,11 +65,25 @@ class _OfARequiredKind(_Attention):
     """Its configuration has no defaults, so it cannot be made in part."""
 
     def __init__(self, settings: _AllRequired):
-        if settings.kind == "dense":
-            super().__init__(settings)
+        if settings.kind != "dense":
+            raise ValueError(settings.kind)
+        super().__init__(settings)
 
 
-@pytest.mark.parametrize("layer", [_Attention, _Annotated, _OfAKind, _OfARequiredKind])
+class _WithOptions(_Attention):
+    """Compares fields with texts that change the attention, but accepts others."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.scaled = config.scale_mode != "none"
+        if config.position_embedding_type == "relative_key":
+            self.positions = keras.layers.Dense(config.n_embd)
+
+    def call(self, x):
+        return super().call(x if self.scaled else 2 * x)
+
+
+@pytest.mark.parametrize("layer", [_Attention, _Annotated, _OfAKind, _OfARequiredKind, _WithOptions])
 def test_a_layer_with_a_configuration_object(layer):
     found = diagnose(layer)
     assert found.right

@@ -67,6 +67,38 @@ def test_the_smallest_case_shows_what_scores_alone_should_be():
     np.testing.assert_allclose(right.sum(-1), 1.0, atol=1e-6)
 
 
+def logits_alone(query, key, mask=None):
+    logits = query @ key.swapaxes(-1, -2) / key.shape[-1] ** 0.5
+    return logits if mask is None else np.where(mask, logits, -1e9)
+
+
+def test_logits_alone_may_be_meant():
+    found = diagnose(logits_alone)
+    assert found.verdict == "unjudged"
+    assert "It returns the logits, without a softmax." in " ".join(str(found).split())
+
+
+def output_and_loss_without_root(query, key, value):
+    return scored(query, key, None, 1) @ value, np.mean(query**2)
+
+
+def key_as_value_without_root(query, key):
+    return scored(query, key, None, 1) @ key
+
+
+@pytest.mark.parametrize("function", [output_and_loss_without_root, key_as_value_without_root])
+def test_an_output_with_the_shape_of_scores_is_an_output(function):
+    """In the smallest case, there may be as many features as keys."""
+    found = diagnose(function)
+    assert found.ids == ("scale-without-root",)
+    assert "scores first" not in str(found)
+    assert "scores alone" not in str(found)
+    right = np.array(json.loads(found.short_code().splitlines()[-1].removeprefix("# right: ")))
+    result = found.smallest.answer.output
+    assert right.shape == result.shape
+    assert not np.allclose(right, result, atol=1e-5)
+
+
 def needs_mask(query, key, value, mask):
     return softmax(np.where(mask, -1e9, query @ key.swapaxes(-1, -2) / key.shape[-1] ** 0.5)) @ value
 

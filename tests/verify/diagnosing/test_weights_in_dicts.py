@@ -1,5 +1,7 @@
 """Functions that read their weights from dicts."""
 
+import linecache
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,8 @@ from kmha.verify.diagnosing import weights_in_dicts
         ("block", "encoder", ()),
         ("block_without_residual", "encoder", ("residual-missing-attention",)),
         ("with_one_dict", "encoder", ()),
+        ("with_states", "attention", ()),
+        ("with_an_object", "attention", ()),
     ],
 )
 def test_the_weights_are_made_as_the_code_reads_them(candidate, name, chain, ids):
@@ -37,6 +41,20 @@ def test_the_trees_that_code_reads(candidate):
     names = "ln1.gamma ln1.beta ln2.gamma ln2.beta ffn.W1 ffn.b1 ffn.W2 ffn.b2 attn.Wq attn.Wk attn.bk attn.Wv attn.Wo"
     assert {*weights_in_dicts.paths(trees)} == {("params", *name.split(".")) for name in names.split()}
     assert weights_in_dicts.trees_of(np.split) == {}
+
+
+def test_code_with_many_calls_is_read_once():
+    names = [f"f{number}" for number in range(30)]
+    scope = {}
+    code = "def f30(x): return x['w']\n"
+    for number in reversed(range(30)):
+        code += f"def f{number}(x): return {' + '.join([f'f{number + 1}(x)'] * 9)}\n"
+    linecache.cache["many.py"] = len(code), None, code.splitlines(keepends=True), "many.py"
+    exec(compile(code, "many.py", "exec"), scope)  # noqa: S102 - our own text
+    for name in (*names, "f30"):
+        scope[name].__module__ = __name__
+    assert weights_in_dicts.trees_of(scope["f27"]) == {"x": {"w": {}}}
+    assert weights_in_dicts.trees_of(scope["f0"]) == {}  # too deep
 
 
 def test_names_that_are_unknown_are_not_guessed(candidate):
