@@ -41,11 +41,17 @@ STARTUP = 20.0  # extra seconds, since the first operation of Keras or TensorFlo
 _KEPT = ("LANG", "LC_ALL")
 _KEPT_PATHS = ("PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR")  # Python and the libraries may be found by these alone
 _ENVIRONMENT = {
-    **{"HOME": os.devnull, "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},  # without the user's settings of libraries
-    **{"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "Agg"},
-    **{"CUDA_VISIBLE_DEVICES": "-1", "PYTHONHASHSEED": "0", "HDF5_USE_FILE_LOCKING": "FALSE"},
+    "HOME": os.devnull,  # without the user's settings of libraries
+    "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+    "KERAS_BACKEND": "tensorflow",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "MPLBACKEND": "Agg",
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "PYTHONHASHSEED": "0",
+    "HDF5_USE_FILE_LOCKING": "FALSE",
     # NumPy would wait for threads that a task may not start, and a task has one processor anyway.
-    **{"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
 }
 # Not `-m`, which would first look for modules in the current folder, which may be untrusted. The package itself is not
 # imported, because it registers its layers with Keras, where an answer would find them.

@@ -6,6 +6,15 @@ from typing import Any
 import numpy as np
 
 
+def with_wide_kernel(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs of a layer whose kernel has many more features in the output than in the input.
+
+    Then the initializers of Keras begin with numbers of different sizes.
+    """
+    heads, features, _ = inputs["kernel"].shape
+    return {**inputs, "kernel": np.zeros((heads, features, 4 * features + 1))}
+
+
 def right_weights(inputs: Any, result: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
     """Compare what `kmha.sandbox.worker_api.new_weights` says of new layers, and describe the first difference."""
     for name in ("kernel", "bias"):

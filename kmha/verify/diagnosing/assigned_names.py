@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -41,6 +42,7 @@ def with_assigned_names(variables: Sequence[Variable], modules: Iterable[Any]) -
     return renamed
 
 
+@functools.lru_cache(maxsize=256)
 def assigned(code: str, kind: str) -> list[str]:
     """Return the name to which a call assigns what each new layer of a class makes, in their order, or "".
 
@@ -53,24 +55,12 @@ def assigned(code: str, kind: str) -> list[str]:
     tree = frameworks.syntax_of(code)
     if any(_makes(part, kind) for loop in ast.walk(tree) if isinstance(loop, REPEATS) for part in ast.walk(loop)):
         return []
-    found: dict[tuple[int, int], str] = {}
-    for node in ast.walk(tree):
-        if _makes(node, kind):
-            found.setdefault((node.lineno, node.col_offset), "")  # type: ignore[attr-defined]
-        for target, value in _assignments(node):
-            inner = [part for part in ast.walk(value) if _makes(part, kind)]
-            if isinstance(target, ast.Name) and len(inner) == 1:
-                found[inner[0].lineno, inner[0].col_offset] = target.id  # type: ignore[attr-defined]
-    return [found[place] for place in sorted(found)]
-
-
-def _assignments(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
-    if not isinstance(node, ast.Assign):
-        return []
-    both = node.targets[0], node.value
-    if isinstance(both[0], ast.Tuple) and isinstance(both[1], ast.Tuple):
-        return list(zip(both[0].elts, both[1].elts, strict=False))
-    return [both]
+    names = {node: "" for node in ast.walk(tree) if _makes(node, kind)}
+    for target, value in frameworks.assignments(tree):
+        inner = [part for part in ast.walk(value) if part in names]
+        if isinstance(target, ast.Name) and len(inner) == 1:
+            names[inner[0]] = target.id
+    return [names[node] for node in sorted(names, key=lambda node: (node.lineno, node.col_offset))]  # type: ignore[attr-defined]
 
 
 def _makes(node: ast.AST, kind: str) -> bool:

@@ -251,23 +251,25 @@ class Candidate:
         try:
             with self._reported(trial.name), quietly():
                 result, inputs = self.call(trial)
-                output, scores = self._in_order(*frameworks.output_and_scores(result), trial)
                 untouched = all(np.array_equal(frameworks.to_numpy(given), copy) for given, copy in inputs)
-                output = frameworks.numeric_array(output)
-                dtype = str(output.dtype) if str(output.dtype) in ("float16", "float32", "bfloat16") else "float64"
-                alone = scores is None and self._returns_scores_alone(output, trial)
-                if alone or scores is not None:
-                    scores = output if alone else frameworks.numeric_array(scores)
-                    scores = self._scores_of_heads(np.asarray(scores, "float64"), trial)
-                alone &= scores is not None
-                output = np.asarray(output, "float64")
-                output = scores @ trial.value if alone else self._restore_axes(output, trial.query.ndim)
+                return dataclasses.replace(self._read_result(result, trial), untouched=untouched)
         except CandidateError:
             raise
         except (Exception, SystemExit) as error:  # untrusted code may raise anything
             line, own = line_of_error(error, self.module), is_slip(error, self.module)
             return Answer(error=error_line(error), line=line, is_slip=own)
-        return Answer(output, scores, untouched, dtype, scores_alone=alone)
+
+    def _read_result(self, result: Any, trial: Trial) -> Answer:
+        """Return the output and the scores in what a call returned, with the axes of the reference."""
+        first, scores = self._in_order(*frameworks.output_and_scores(result), trial)
+        first = frameworks.numeric_array(first)
+        dtype = str(first.dtype) if str(first.dtype) in ("float16", "float32", "bfloat16") else "float64"
+        output = np.asarray(first, "float64")
+        if scores is not None:
+            scores = self._scores_of_heads(np.asarray(frameworks.numeric_array(scores), "float64"), trial)
+        elif self._returns_scores_alone(first, trial) and (alone := self._scores_of_heads(output, trial)) is not None:
+            return Answer(alone @ trial.value, alone, dtype=dtype, scores_alone=True)
+        return Answer(self._restore_axes(output, trial.query.ndim), scores, dtype=dtype)
 
     def _returns_scores_alone(self, result: Any, trial: Trial) -> bool:
         """Return whether a function of query and key alone returns the scores, and no output."""

@@ -167,6 +167,20 @@ def syntax_of(thing: Any) -> ast.Module:
         return ast.Module([], [])
 
 
+def assignments(tree: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the target and the value of each assignment in a syntax tree, one by one for `a, b = 1, 2`.
+
+    >>> [ast.unparse(target) for target, _ in assignments(ast.parse("a = 0; b, c = 1, 2; d, e = f()"))]
+    ['a', 'b', 'c', '(d, e)']
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets), *_], value=ast.Tuple(elts=values)):
+                yield from zip(targets, values, strict=False)
+            case ast.Assign(targets=[target, *_], value=value):
+                yield target, value
+
+
 def to_tensor(array: Any, framework: str, dtype: str) -> Any:
     """Convert a NumPy array to a tensor of `framework`. Floating-point numbers become `dtype`."""
     array = np.asarray(array)

@@ -90,11 +90,9 @@ def script(result: TrialResult, lines: list[str]) -> str:
     """Return a script of the candidate's `lines`, the last of which sets `result`, and of the right result."""
     configured = any("SimpleNamespace(" in line for line in lines)
     head = ["from types import SimpleNamespace", ""] if configured else []
-    shown = [*head, *lines, "print(result)"]
-    if result.answer.scores_alone:
-        return "\n".join([*shown, f"# right: {_rounded(result.right['returned'])}"]) + "\n"
-    shown.append(f"# right: {_rounded(result.right['output'])}")
-    scores = result.answer.scores
+    alone = result.answer.scores_alone
+    shown = [*head, *lines, "print(result)", f"# right: {_rounded(result.right['returned' if alone else 'output'])}"]
+    scores = None if alone else result.answer.scores
     if scores is not None and relative_difference(result.answer.output, result.right["output"]) <= result.limit:
         shown.append(f"# right scores: {_rounded(result.right['returned'])}")
     return "\n".join(shown) + "\n"

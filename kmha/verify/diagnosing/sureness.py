@@ -31,7 +31,7 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     """Return what would help to judge the candidate, or nothing if the verdict is sure enough."""
     ran = _ran(found.results)
     slips = [result.answer.is_slip for result in found.results if not result.trial.masked]
-    lines = [] if slips and all(slips) else list(_unknown_arguments(found))
+    lines = [] if slips and all(slips) else [*_logits(found), *_unknown_arguments(found)]
     if found.verdict == RAISES and not lines:
         return ()
     if ran < len(found.results) and _explains_errors(found):
@@ -87,6 +87,13 @@ def _ran(results: Sequence[TrialResult]) -> int:
     return sum(not result.answer.error for result in results)
 
 
+def _logits(found: "Diagnosis") -> Iterator[str]:
+    """Yield a sentence if a function that returns the scores alone only lacks the softmax, which may be meant."""
+    without_softmax = all(mistake.id.startswith("softmax-missing") for mistake in found.mistakes)
+    if found.mistakes and without_softmax and any(result.answer.scores_alone for result in found.results):
+        yield "It returns the logits, without a softmax. If that is meant, the rest is right."
+
+
 def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
     """Yield what would help with arguments whose names tell nothing."""
     candidate = found.candidate
@@ -94,9 +101,6 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
     guessed = {**getattr(candidate, "made_guesses", {}), **dict(found.convention.guessed)}
     masks = any(mistake.id.partition("-")[0] in MASKS for mistake in found.mistakes)
     explained = found.verdict == KNOWN and not masks
-    without_softmax = all(mistake.id.startswith("softmax-missing") for mistake in found.mistakes)
-    if found.mistakes and without_softmax and any(result.answer.scores_alone for result in found.results):
-        yield "It returns the logits, without a softmax. If that is meant, the rest is right."
     for name, text in guessed.items():
         switched_off = text == "None" and explained  # what is left out explains no numbers of a mistake elsewhere
         fits = found.verdict == KNOWN and text in guessing.NUMBERS  # with another size, the weights would not fit

@@ -42,8 +42,10 @@ def trees_of(function: Callable[..., Any], depth: int = DEPTH) -> dict[str, Tree
 @functools.lru_cache(maxsize=1024)
 def _trees_of(function: Callable[..., Any], depth: int) -> dict[str, Tree]:
     found: dict[str, Tree] = {name: {} for name in parameters(function)} if depth else {}
-    others = _other_names(function)
-    for expression, below in sorted(_reads(function), key=lambda read: (read[0].lineno, read[0].col_offset)):
+    code = frameworks.syntax_of(function) if depth else ast.Module([], [])
+    others = _other_names(code)
+    reads = _reads(function, code, depth)
+    for expression, below in sorted(reads, key=lambda read: (read[0].lineno, read[0].col_offset)):
         name, keys = _path(expression)
         for _ in others:  # a name may stand for a part of what another one stands for
             name, before = others.get(name, (name, []))
@@ -52,60 +54,36 @@ def _trees_of(function: Callable[..., Any], depth: int) -> dict[str, Tree]:
             place = found[name]
             for key in keys:
                 place = place.setdefault(key, {})
-            place.update({key: tree for key, tree in below(depth).items() if tree or key not in place})
+            place.update({key: tree for key, tree in below.items() if tree or key not in place})
     return {name: tree for name, tree in found.items() if tree}
 
 
-Below = Callable[[int], Tree]
-
-
-def _reads(function: Callable[..., Any]) -> Iterator[tuple[ast.expr, Below]]:
-    """Yield each expression that reads a dict, and the tree below it, which depends on the function it is passed to."""
-    for node in ast.walk(_parsed(function)):
+def _reads(function: Callable[..., Any], code: ast.AST, depth: int) -> Iterator[tuple[ast.expr, Tree]]:
+    """Yield each expression in a function's code that may read a dict, and the tree that other functions read of it."""
+    for node in ast.walk(code):
         if isinstance(node, ast.Subscript):
-            yield node, _nothing
+            yield node, {}
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
         called = getattr(function, "__globals__", {}).get(node.func.id)
         if not inspect.isfunction(called) or called.__module__ != function.__module__ or called is function:
             continue
-        names = list(parameters(called))
-        given = dict(zip(names, node.args, strict=False)) | {each.arg: each.value for each in node.keywords if each.arg}
+        trees, takes = trees_of(called, depth - 1), parameters(called)
+        given = dict(zip(takes, node.args, strict=False)) | {each.arg: each.value for each in node.keywords if each.arg}
         for name, expression in given.items():
-            yield expression, functools.partial(_below_argument, called, name)
-        rest = [name for name in names if name not in given and parameters(called)[name].default is EMPTY]
+            yield expression, trees.get(name, {})
+        rest = [name for name, each in takes.items() if name not in given and each.default is EMPTY]
         for spread in (each.value for each in node.keywords if each.arg is None):
-            yield spread, functools.partial(_below_arguments, called, rest)
+            yield spread, {name: trees.get(name, {}) for name in rest}
 
 
-def _nothing(depth: int) -> Tree:
-    return {}
-
-
-def _below_argument(called: Callable[..., Any], name: str, depth: int) -> Tree:
-    return trees_of(called, depth - 1).get(name, {})
-
-
-def _below_arguments(called: Callable[..., Any], names: Sequence[str], depth: int) -> Tree:
-    found = trees_of(called, depth - 1)
-    return {name: found.get(name, {}) for name in names}
-
-
-_parsed = functools.lru_cache(maxsize=256)(frameworks.syntax_of)
-
-
-def _other_names(function: Callable[..., Any]) -> dict[str, tuple[str, list[str]]]:
+def _other_names(code: ast.AST) -> dict[str, tuple[str, list[str]]]:
     """Return the paths that code gives another name, such as `first = params["first"]`, keyed by this name."""
     found: dict[str, tuple[str, list[str]]] = {}
-    for node in ast.walk(_parsed(function)):
-        if not isinstance(node, ast.Assign):
-            continue
-        both: Any = node.targets[0], node.value
-        are_tuples = all(isinstance(each, ast.Tuple) for each in both)
-        for target, value in zip(*(each.elts for each in both), strict=False) if are_tuples else [both]:
-            name, keys = _path(value)
-            if isinstance(target, ast.Name) and keys and name != target.id:
-                found[target.id] = name, keys
+    for target, value in frameworks.assignments(code):
+        name, keys = _path(value)
+        if isinstance(target, ast.Name) and keys and name != target.id:
+            found[target.id] = name, keys
     return found
 
 

@@ -107,11 +107,12 @@ def as_class(function: Any) -> type[WithParameters] | None:
     if not inspect.isfunction(inspect.unwrap(function)):
         return None
     place = _place(parameters(function))
-    texts = _texts_of_function(function)
-    for maker in _makers(function) if place else ():
-        roles = _roles_of_maker(maker, texts)
-        if place and roles is not None:
-            return _made_class(function, maker, place, roles)
+    if place is not None:
+        texts = _texts_of_function(function)
+        for maker in _makers(function):
+            roles = _roles_of_maker(maker, texts)
+            if roles is not None:
+                return _made_class(function, maker, place, roles)
     return _of_dicts(function)
 
 
@@ -143,7 +144,8 @@ def _of_dicts(function: Callable[..., Any]) -> type[WithParameters] | None:
     trees = {n: tree for n, tree in weights_in_dicts.trees_of(function).items() if n in required}
     trees |= {n: {} for n in required if trees and n not in trees and naming.weight(n)[0]}
     found = [*weights_in_dicts.paths(trees)]
-    if weights_in_dicts.shapes(found, 2, 3) is None:
+    sizes = weights_in_dicts.shapes(found, 2, 3)
+    if sizes is None:
         return None
     (place,) = trees if len(trees) == 1 else (SPREAD,)
 
@@ -154,7 +156,7 @@ def _of_dicts(function: Callable[..., Any]) -> type[WithParameters] | None:
     def make_attention(d_model: int) -> dict[str, Any]:
         return make_block(d_model, 0)
 
-    is_block = weights_in_dicts.shapes(found, 2, 3) != weights_in_dicts.shapes(found, 2, 5)
+    is_block = any(3 in shape for shape in sizes.values())  # then there is a feed-forward network
     return _made_class(function, make_block if is_block else make_attention, place, {}, trees)
 
 

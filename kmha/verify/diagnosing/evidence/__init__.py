@@ -39,8 +39,8 @@ def before_pairs(candidate: Candidate, results: Sequence[TrialResult]) -> list[F
 
 def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: Match | None) -> list[Finding]:
     """Return evidence about a candidate that no mistake or pair of mistakes explains."""
-    found = [effects.ignored_inputs(candidate, results), some_calls.unmasked(results, candidate.chain)]
-    found += [] if found[1] else [some_calls.nearest(results, closest)]
+    some = some_calls.unmasked(results, candidate.chain) or some_calls.nearest(results, closest)
+    found = [effects.ignored_inputs(candidate, results), some]
     unused = effects.unused_weights(candidate, results)
     return [finding for finding in (*found, *unused, *reach.find(candidate, results)) if finding is not None]
 
