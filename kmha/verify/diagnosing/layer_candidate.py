@@ -362,8 +362,9 @@ class LayerCandidate(Candidate):
                 if not variables:
                     self._build(layer, next(self.iter_trials(0, sizes)), "float32")
                     variables = without_extras(self.adapter.variables(layer))[0]
-        except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
-            pass
+        except (Exception, SystemExit) as error:  # untrusted code may raise anything, and a later call reports it
+            if self._give_flag_of(str(error)):
+                return self._adjusted(sizes)
         for grouped in (False, True):
             with contextlib.suppress(UnknownWeightsError):
                 if not variables or any(stands(slots) for slots in arrangements(variables, letter, grouped)):
@@ -457,6 +458,16 @@ class LayerCandidate(Candidate):
             except (Exception, SystemExit):  # untrusted code may raise anything
                 self.size_is_of_all = False
             raise
+
+    def _give_flag_of(self, error: str) -> bool:
+        """Give the constructor the flag that Flax's `merge_param` found nowhere: parts get it from there alone."""
+        name = next(iter(re.findall(r'"(\w+)" must be passed to the constructor', error)), "")
+        if name in self.given or self.constructor_parameters.get(name) is None:
+            return False
+        self.given[name] = name == "deterministic"
+        self.roles = {role: each for role, each in self.roles.items() if each != name}
+        self.accepts = dataclasses.replace(self.accepts, training=False)
+        return True
 
     def _make_once(self, trial: Trial, sizes: Mapping[str, int], dtype: str) -> tuple[Any, list[list[Slot]]]:
         if self.weights is None:

@@ -60,6 +60,43 @@ class Branches(nn.Module):
         return nn.Dense(self.d_model)(attend(query, key, value, self.num_heads))
 
 
+class Part(nn.Module):
+    d_model: int
+    num_heads: int
+    scaled: bool
+    deterministic: bool | None = None
+
+    def setup(self):
+        self.query, self.key, self.value = (nn.Dense(self.d_model, use_bias=False) for _ in range(3))
+        self.dropout = nn.Dropout(0.1)
+
+    def __call__(self, x, deterministic=None):
+        fixed = nn.merge_param("deterministic", self.deterministic, deterministic)
+        query = self.query(x) if self.scaled else self.query(x) * (self.d_model // self.num_heads) ** 0.5
+        return self.dropout(attend(query, self.key(x), self.value(x), self.num_heads), fixed)
+
+
+class FlagOfParts(nn.Module):
+    """Its part gets the flag from the constructor alone, although the call takes it too."""
+
+    d_model: int
+    num_heads: int
+    deterministic: bool | None = None
+    scaled = True
+
+    def setup(self):
+        self.part = Part(self.d_model, self.num_heads, self.scaled, self.deterministic)
+        self.out = nn.Dense(self.d_model)
+
+    def __call__(self, x, deterministic=None):
+        nn.merge_param("deterministic", self.deterministic, deterministic)
+        return self.out(self.part(x))
+
+
+class FlagOfPartsWithoutScale(FlagOfParts):
+    scaled = False
+
+
 def attend(query, key, value, count):
     query, key, value = (each.reshape(*each.shape[:2], count, -1).swapaxes(1, 2) for each in (query, key, value))
     mixed = nn.softmax(query @ key.swapaxes(-1, -2) / query.shape[-1] ** 0.5) @ value

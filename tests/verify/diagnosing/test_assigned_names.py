@@ -14,6 +14,13 @@ def test_projections_are_told_apart_by_the_variables_that_get_their_results(cand
     assert found.right or "'Dense_0'" in found.code()  # the name by which Flax finds the parameters
 
 
+@pytest.mark.parametrize(("name", "ids"), [("FlagOfParts", ()), ("FlagOfPartsWithoutScale", ("scale-missing",))])
+def test_a_flag_that_parts_get_from_the_constructor_alone_is_given_there(candidate, name, ids):
+    found = diagnose(candidate("flax_counted", name))
+    assert found.ids == ids
+    assert bool(found.right) == (not ids)
+
+
 @pytest.mark.parametrize("name", ["Named", "Branches"])
 def test_layers_that_flax_counts_otherwise_get_no_names(candidate, name):
     assert diagnose(candidate("flax_counted", name)).right
