@@ -57,6 +57,7 @@ class Candidate:
         said: Names of arguments that the user gave, keyed by role.
         given: Values of arguments that the user gave, keyed by name.
         call_parameters: Parameters of the call, keyed by name.
+        fixed: Sizes that were given, keyed by role.
         roles: Names of the call's arguments, keyed by role.
         weights_error: Error from reading the weights, if any.
         neutral_temperature: Name of a temperature that is 1 by default and was left out.
@@ -80,6 +81,7 @@ class Candidate:
     said_meaning: str | None = None
     said: Mapping[str, str] = MappingProxyType({})
     given: Mapping[str, Any] = MappingProxyType({})
+    fixed: Mapping[str, Any] = MappingProxyType({})
     call_parameters: Mapping[str, inspect.Parameter] = MappingProxyType({})
     roles: Mapping[str, str] = MappingProxyType({})
     weights_error: ValueError | None = None
@@ -196,8 +198,8 @@ class Candidate:
     def smaller_sizes(self, sizes: Any) -> Iterator[Any]:
         """Yield small sizes in increasing order. They match any weights that the candidate keeps."""
         free = self.weights is None
-        heads = (1, 2) if free and sizes.heads > 1 else (sizes.heads,)
-        inner = (1, 2) if free else (sizes.size,)
+        heads = (1, 2) if free and sizes.heads > 1 and "heads" not in self.fixed else (sizes.heads,)
+        inner = (1, 2) if free and "size" not in self.fixed else (sizes.size,)
         lengths = range(1, min(max(sizes.rows, sizes.columns), LONGEST) + 1)
         options = itertools.product((1, 2), lengths, lengths, heads, inner)
         for batch, rows, columns, head_count, size in sorted(options, key=lambda each: (np.prod(each), each)):

@@ -556,7 +556,7 @@ def _choose_meaning(
             candidate.use_convention((boolean or best).option)
             return
         tried += [one for one in found if one.results]
-    for one in tried if alone else ():
+    for one in sorted(tried, key=_undefined) if alone else ():
         if one.answered and any(matching.explains(one.answered, [mistake]) for mistake in alone):
             candidate.use_convention(one.option)
             return
@@ -570,6 +570,11 @@ def _choose_meaning(
         fit, _ = choose_convention(candidate, others, drawn, memory)
         if fit < Fit.EXPLAINED:
             candidate.use_convention(chosen)
+
+
+def _undefined(one: Tried) -> float:
+    """Return the share of an option's answers that is NaN. What explains NaN everywhere explains nothing."""
+    return float(np.mean([np.isnan(each.answer.output).mean() for each in one.answered] or [0.0]))
 
 
 def _explained_boolean(candidate: Candidate, tried: Sequence[Tried]) -> Tried | None:

@@ -209,13 +209,16 @@ def diagnose(
     decoding = find_decoding(candidate, arguments or {})
     if decoding is None:
         return _diagnose(read, float16, seed, source, tell, on_call)
-    found = None
+    found, unread = None, ""
     if decoding is not candidate and decoding.width:  # ids mean a whole model, which has no reference
         try:
             found = _diagnose(read, float16, seed, source, tell, on_call)
-        except CandidateError:
-            found = None
-    return _with_cache(found, name_of(candidate), decoding, seed, tell, on_call)
+        except CandidateError as error:
+            unread = str(error)
+    judged = _with_cache(found, name_of(candidate), decoding, seed, tell, on_call)
+    if unread and judged.right:
+        return dataclasses.replace(judged, verdict=UNJUDGED, advice=(unread,), further=())
+    return judged
 
 
 def _with_cache(

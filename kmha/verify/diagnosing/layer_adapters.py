@@ -257,10 +257,14 @@ class TorchAdapter(Adapter):
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make a module with these weights."""
-        items = [f"{slot.variable.path!r}: torch.tensor({array})" for slot, array in zip(slots, weights, strict=True)]
-        arrays = ",\n    ".join(items)
-        loaded = [f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)"] if items else []
-        return [f"layer = {made}.to(torch.{dtype}).eval()", f"{call}  # makes the weights of lazy modules", *loaded]
+        given = [(slot.variable, f"torch.tensor({array})") for slot, array in zip(slots, weights, strict=True)]
+        arrays = ",\n    ".join(f"{each.path!r}: {array}" for each, array in given if not each.part_of)
+        loaded = [f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)"] if arrays else []
+        parts = [
+            f"layer.get_parameter({each.part_of!r}).data{each.place} = {array}" for each, array in given if each.part_of
+        ]
+        made = f"layer = {made}.to(torch.{dtype}).eval()"
+        return [made, f"{call}  # makes the weights of lazy modules", *loaded, *parts]
 
 
 def _settings(layer: Any) -> dict[str, Any]:

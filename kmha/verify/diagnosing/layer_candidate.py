@@ -49,6 +49,7 @@ from kmha.verify.diagnosing.weights import (
     Variable,
     arrangements,
     extras_of,
+    listed_heads,
     number_of_heads,
     number_with_role,
     possible_sizes,
@@ -477,7 +478,7 @@ class LayerCandidate(Candidate):
         self._build(layer, trial, dtype)
         variables = self._oriented(layer, trial, dtype)
         found = self._arranged(variables, sizes)
-        used = {slot.variable.path for slot in found[0]}
+        used = {slot.variable.whole for slot in found[0]}
         rest = [each for each in variables if each.path not in used]
         self.found_extras[id(layer)] = extras_of(rest, free=self.weights is None)
         return layer, found
@@ -618,7 +619,8 @@ class LayerCandidate(Candidate):
     @property
     def heads_are_guessed(self) -> bool:
         """True for a layer of which nothing states the number of heads."""
-        built = self.weights is not None and number_of_heads(self.thing, self.given) is None
+        stated = self.weights is None or number_of_heads(self.thing, self.given)
+        built = not stated and listed_heads(self.adapter.variables(self.thing)) is None
         return built or (self.states_no_heads and bool(self.sample_variables()))
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:

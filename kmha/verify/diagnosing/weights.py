@@ -66,7 +66,9 @@ class Variable:
         transposed: Whether a matrix is (out, in), as in torch's `Linear`, or `None` if unknown.
         used: Whether the layer's call made the array.
         frozen: Whether training leaves the array as it is.
-        place: Path of the array in a script, if the code gives it a better name than the framework.
+        place: Path of the array in a script, if the code gives it a better name than the framework, or the index of a
+            part.
+        part_of: Path of the array that the variable is a part of, if it is one.
     """
 
     path: str
@@ -77,6 +79,30 @@ class Variable:
     used: bool = True
     frozen: bool = False
     place: str = ""
+    part_of: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The path of the array that belongs to the layer."""
+        return self.part_of or self.path
+
+    def part(self, name: str, start: int, stop: int) -> "Variable":
+        """Return a variable of some rows."""
+
+        def assign(array: np.ndarray) -> None:
+            whole = np.array(self.read())
+            whole[start:stop] = array
+            self.assign(whole)
+
+        return dataclasses.replace(
+            self,
+            path=name,
+            shape=(stop - start, *self.shape[1:]),
+            assign=assign,
+            read=lambda: np.asarray(self.read())[start:stop],
+            place=f"[{start}:{stop}]",
+            part_of=self.path,
+        )
 
     def oriented_like(self, other: tuple[int, ...]) -> "Variable":
         """Return the variable with `transposed` found from its shape in a layer with more input features."""
@@ -196,6 +222,8 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], groupe
     Raises:
         UnknownWeightsError: No roles and forms match the variables.
     """
+    if grouped:
+        variables = [part for variable in variables for part in _unpacked(variable, sizes)]
     undetermined = any(variable.transposed is None and len(variable.shape) == 2 for variable in variables)
     found = [
         slots
@@ -212,6 +240,20 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], groupe
             variables,
         )
     return found or [[]]
+
+
+def _unpacked(variable: Variable, sizes: Mapping[str, int]) -> list[Variable]:
+    """Return the queries', keys' and values' rows of a packed `Linear` in which keys and values have fewer heads."""
+    role, is_bias = naming.weight(variable.path)
+    if role != "packed" or not (is_bias or variable.transposed):
+        return [variable]
+    heads, size = sizes["H"], sizes["O"]
+    groups, rest = divmod(variable.shape[0] - heads * size, 2 * size)
+    if rest or not 0 < groups < heads or heads % groups:
+        return [variable]
+    ends = (0, heads * size, (heads + groups) * size, (heads + 2 * groups) * size)
+    kind = "bias" if is_bias else "weight"
+    return [variable.part(f"{name}.{kind}", *rows) for name, rows in zip(PACKS["packed"], itertools.pairwise(ends))]
 
 
 EXTRAS = re.compile(

@@ -43,6 +43,14 @@ class Returned(nn.Module):
         }.get(self.wrong, past)
 
 
+class OfUnknownWeights(Returned):
+    """Its weights are none of multi-head attention's."""
+
+    def __init__(self):
+        super().__init__()
+        self.q_proj = nn.Sequential(nn.Linear(12, 5), nn.Linear(5, 12))
+
+
 class Prepared(nn.Module):
     """The caller's dict of keys and values, in which the caller counts the positions too."""
 

@@ -192,3 +192,20 @@ class WithValueSize(nn.Module):
         x = self.norms[0](x + self.slf.attend(x, x, x, hiding(slf_attn_mask)))
         x = self.norms[1](x + self.enc.attend(x, enc_output, enc_output, hiding(dec_enc_attn_mask)))
         return self.norms[2](x + self.ff(x))
+
+
+class Packed(nn.Module):
+    """Query, key and value in one layer, with fewer heads of keys and values."""
+
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=True, wrong=""):
+        super().__init__()
+        self.heads, self.groups, self.size, self.wrong = num_heads, num_kv_heads, d_model // num_heads, wrong
+        self.qkv_proj = nn.Linear(d_model, (num_heads + 2 * num_kv_heads) * self.size, bias=bias)
+        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+
+    def forward(self, x):
+        sizes = [heads * self.size for heads in (self.heads, self.groups, self.groups)]
+        q, k, v = (each.unflatten(-1, (-1, self.size)).transpose(1, 2) for each in self.qkv_proj(x).split(sizes, dim=-1))
+        k, v = (each.repeat_interleave(self.heads // self.groups, dim=1) for each in (k, v))
+        logits = q @ k.transpose(-1, -2) / (1 if self.wrong == "no scale" else math.sqrt(self.size))
+        return self.out_proj((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))

@@ -1,5 +1,6 @@
 """Forms of layers that the diagnosis once refused or accused: a right layer of each, and with a mistake."""
 
+import numpy as np
 import pytest
 
 from kmha.verify import diagnose
@@ -31,6 +32,19 @@ def test_a_class(candidate, name, arguments, wrong, ids):
 def test_a_built_block_with_cross_attention_alone(candidate, wrong, ids):
     candidate("torch_packages", "attend")
     assert diagnose(candidate("torch_forms", "Crossing")(12, 3, 20, wrong)).ids == ids
+
+
+@pytest.mark.parametrize(("heads", "groups", "bias"), [(4, 2, True), (3, 1, False)])
+def test_a_packed_layer_with_fewer_heads_of_keys_and_values(candidate, heads, groups, bias):
+    candidate("torch_packages", "attend")
+    packed, built = candidate("torch_forms", "Packed"), {"num_kv_heads": groups, "num_heads": heads}
+    for wrong, ids in (("", ()), ("no scale", ("scale-missing",))):
+        assert diagnose(packed(12, heads, groups, bias, wrong)).ids == ids
+        found = diagnose(packed, arguments={**built, "bias": bias, "wrong": wrong})
+        assert found.ids == ids
+    scope = {"__name__": "shown"}
+    exec(compile(found.code(), "shown.py", "exec"), scope)  # noqa: S102 - the code that is shown
+    np.testing.assert_allclose(scope["result"].detach(), found.smallest.answer.output, rtol=1e-4)
 
 
 def test_a_cache_that_a_layer_does_not_use_itself(candidate):

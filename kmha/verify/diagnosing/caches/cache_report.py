@@ -23,10 +23,11 @@ def how_sure(found: "Diagnosis") -> str:
     """Return a sentence on the evidence for the verdict on a cache."""
     answered = [result for result in found.results if not result.answer.error]
     count = f"{len(answered)} of {len(found.results)}" if found.errors else f"all {len(answered)}"
-    if found.verdict == RIGHT:
+    if found.verdict == RIGHT or (found.verdict == UNJUDGED and not found.wrong):
         worst = max((result.distance for result in answered), default=0.0)
-        same = "decoding with its cache gives the numbers of decoding without it"
-        return f"{same} in {count} runs, to within {max(worst, 1e-16):.0e}."
+        same = f"decoding with its cache gives the numbers of decoding without it in {count} runs"
+        alone = "" if found.verdict == RIGHT else ", but kmha has compared nothing else"
+        return f"{same}, to within {max(worst, 1e-16):.0e}{alone}."
     if found.verdict == KNOWN and math.isnan(found.matches[0].distance):
         return (
             f"each decoded position depends on the tokens that it would depend on with this mistake, in {count} runs. "

@@ -30,6 +30,15 @@ TORCH = [
 ]
 
 
+def test_attention_that_kmha_can_compare_with_itself_alone_is_not_called_right(candidate):
+    found = diagnose(candidate("torch_caches", "OfUnknownWeights")())
+    assert found.verdict == "unjudged"
+    said = " ".join(str(found).split())
+    assert "decoding with its cache gives the numbers of decoding without it" in said
+    assert "kmha has compared nothing else" in said
+    assert "its weights do not fit" in said
+
+
 @pytest.mark.parametrize(("name", "options", "ids"), TORCH)
 def test_torch(candidate, name, options, ids):
     torch = pytest.importorskip("torch")
