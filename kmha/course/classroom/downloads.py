@@ -269,10 +269,13 @@ def known_name(text: str, names: Iterable[str]) -> tuple[str, str] | None:
     """
     words = [*_WORD.finditer(text)]
     folded = [word[0].casefold() for word in words]
-    whole, present = "".join(folded), set(folded)
+    places = defaultdict[str, list[int]](list)
+    for place, word in enumerate(folded):
+        places[word].append(place)
+    whole = "".join(folded)
     for name in sorted(names, key=len, reverse=True):
         wanted = _folded_words(name)
-        for start in range(len(words) - len(wanted) + 1) if present.issuperset(wanted) else ():
+        for start in places.get(wanted[0], ()) if places.keys() >= {*wanted} else ():
             end = start + len(wanted)
             if folded[start:end] == wanted:
                 rest = (words[:start], words[end:])

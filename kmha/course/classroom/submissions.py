@@ -131,7 +131,11 @@ def collect(folder: Path, assignments: Sequence[Assignment] = ()) -> Collected:
 
 
 def read(
-    id: str, paths: Path | Sequence[Path], assignments: Sequence[Assignment], others: Sequence[Assignment] = ()
+    id: str,
+    paths: Path | Sequence[Path],
+    assignments: Sequence[Assignment],
+    others: Sequence[Assignment] = (),
+    room: "Room | None" = None,
 ) -> Submission:
     """Read one submission. A file that cannot be read gives a note, not an error.
 
@@ -140,9 +144,11 @@ def read(
         paths: Paths of the student's files and folders.
         assignments: The assignments whose answers to find.
         others: Assignments whose files are skipped.
+        room: What may still be read, if it is shared with other calls.
     """
-    reader, late = _Reader(assignments, others), 0
-    with Archives((*CODE, NOTEBOOK)) as archives:
+    room = room or Room()
+    reader, late = _Reader(assignments, others, room), 0
+    with room.archives as archives:
         found: list[Entry] = []
         for path in [paths] if isinstance(paths, Path) else paths:
             possible = downloads.possible_owners(path.name)
@@ -269,13 +275,13 @@ def _answer_the_same(
 
     Archives that hold no answers may hold anything.
     """
-    answered = defaultdict[tuple[str, str], set[str]](set)
+    answered, room = defaultdict[tuple[str, str], set[str]](set), Room()
     for path in paths if len(paths) > 1 else ():
         suffix, file = path.suffix.lower(), owners[path.name].file
         packed = os.path.isdir(path) or suffix in (*ARCHIVES, *UNREAD)
         kind = "archive" if packed else "notebook" if suffix == NOTEBOOK else "file"
         try:
-            ids = [*read(clean(student), path, assignments).answers]
+            ids = [*read(clean(student), path, assignments, room=room).answers]
         except Exception:  # as in grading, where a note says so
             ids = []
         for id in ids or ["nothing"] * packed:
@@ -298,14 +304,14 @@ def _apart(paths: Sequence[Path], assignments: Sequence[Assignment]) -> bool:
     Then they are of several students, although the rest of their names is equal.
     """
     several = [path for path in paths if path.suffix.lower() in (*ARCHIVES, NOTEBOOK)]
-    names = _names(assignments)
+    names, room = _names(assignments), Room()
     for path in several if len(several) > 1 else ():
         found = downloads.known_name(_stem(path), names)
         if found is None:
             continue
         named = [item.id for each in assignments for item in each.items if found[0] in _names_of(each, item)]
         try:
-            answered = read("", path, assignments).answers
+            answered = read("", path, assignments, room=room).answers
         except Exception:  # as in grading, where a note says so
             return True
         if answered.keys().isdisjoint(named):
@@ -335,9 +341,19 @@ def _free(id: str, path: Path, taken: Container[str]) -> str:
     return id
 
 
+class Room:
+    """What may still be read of a student's files: bytes, characters of code that is parsed, notebooks, bytes of files
+    that are too long, and archives, which count themselves.
+    """
+
+    def __init__(self) -> None:
+        self.bytes, self.code, self.notebooks, self.refused = MAX_TOTAL, MAX_PARSED, MAX_NOTEBOOKS, MAX_REFUSED
+        self.archives = Archives((*CODE, NOTEBOOK))
+
+
 class _Reader:
-    def __init__(self, assignments: Sequence[Assignment], others: Sequence[Assignment]) -> None:
-        self.assignments, self.others, self.skipped = assignments, others, 0
+    def __init__(self, assignments: Sequence[Assignment], others: Sequence[Assignment], room: Room) -> None:
+        self.assignments, self.others, self.room, self.skipped = assignments, others, room, 0
         self.folders_of_others = {each.id for each in others}
         self.items = {item.id: item for each in assignments for item in each.items}
         self.items_by_name = {item.name: item for item in self.items.values()}
@@ -345,8 +361,6 @@ class _Reader:
         self.from_notebooks: dict[str, str] = {}
         self.notes: list[str] = []
         self.unread: list[str] = []
-        self.bytes_left, self.code_left, self.notebooks_left = MAX_TOTAL, MAX_PARSED, MAX_NOTEBOOKS
-        self.refused_left = MAX_REFUSED
 
     def note(self, note: str) -> None:
         """Add a note, unless there are too many."""
@@ -424,29 +438,29 @@ class _Reader:
         """Return the exercises that code may answer. Only so much code is parsed."""
         if not mentions(entry.path, code, assignments):
             return []
-        self.code_left -= len(code)
-        if self.code_left < 0:
+        self.room.code -= len(code)
+        if self.room.code < 0:
             raise LeftOutError(f"there are more than {MAX_PARSED >> 20} MiB of code.")
         return find_exercises(entry.path, code, assignments)
 
     def _text(self, entry: Entry, most: int) -> str:
-        if self.refused_left <= 0:
+        if self.room.refused <= 0:
             raise LeftOutError("too many files are too long.")
-        data = entry.read(min(most, self.bytes_left) + 1)
-        if len(data) > min(most, self.bytes_left):
-            self.refused_left -= len(data)
-            if most > self.bytes_left:
+        data = entry.read(min(most, self.room.bytes) + 1)
+        if len(data) > min(most, self.room.bytes):
+            self.room.refused -= len(data)
+            if most > self.room.bytes:
                 raise LeftOutError(f"all files together have more than {MAX_TOTAL >> 20} MiB.")
             outputs = " Clear its outputs, and save it again." if most == MAX_NOTEBOOK else ""
             raise LeftOutError(f"it has more than {most >> 10:,} KiB.{outputs}")
-        self.bytes_left -= len(data)
+        self.room.bytes -= len(data)
         wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell writes files
         return data.decode("utf-16" if wide else "utf-8-sig", errors="replace").replace("\r\n", "\n")
 
     def _add_notebook(self, entry: Entry) -> None:
-        if not self.notebooks_left:
+        if not self.room.notebooks:
             raise LeftOutError(f"there are more than {MAX_NOTEBOOKS} notebooks.")
-        self.notebooks_left -= 1
+        self.room.notebooks -= 1
         text = self._text(entry, MAX_NOTEBOOK)
         try:
             notebook = cells.notebook_json(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kmha.course.classroom import finding, submissions, unpacking
+from kmha.course.classroom import downloads, finding, submissions, unpacking
 from kmha.course.classroom.submissions import SubmissionsError, collect, read
 from kmha.course.exercises import notebooks
 
@@ -903,3 +903,30 @@ def test_the_code_that_is_parsed_is_limited(tmp_path, doubling, monkeypatch):
     assert [*found.answers] == ["a1.twice"]
     assert any("of code" in note for note in found.notes)
     assert any("of code" in note for note in submissions.read("ann", tmp_path, [], [doubling]).notes)
+
+
+def test_archives_of_one_student_share_a_limit_before_they_are_graded(tmp_path, doubling, monkeypatch):
+    """Whose the files of a download are was found by reading them. 8 archives of 10 MB held up the class 2 minutes."""
+    seen = []
+    add = submissions._Reader.add
+    monkeypatch.setattr(submissions._Reader, "add", lambda reader, entry: (seen.append(entry), add(reader, entry)))
+    monkeypatch.setattr(unpacking, "MAX_MEMBERS", 50)
+    for number in range(1, 9):
+        with zipfile.ZipFile(tmp_path / f"mallory_77_{900 + number}_a-{number}.zip", "w") as archive:
+            for name in range(20):
+                archive.writestr(f"x{name}.py", "#")
+    for number, upload, name in [(10, 1, "twice"), (10, 2, "again"), (11, 3, "twice"), (11, 4, "again")]:
+        (tmp_path / f"{'anna' if number == 10 else 'bob'}_{number}_{upload}_{name}.py").write_text(ANSWER)
+    assert {id: len(each) for id, each in collect(tmp_path, [doubling]).students.items()} == {
+        "anna_10": 2,
+        "bob_11": 2,
+        "mallory_77": 8,
+    }
+    assert len(seen) < 60
+
+
+@pytest.mark.parametrize("text", ["again_twice", "twice twice", "of_all", "Again2 (Twice) again of all", "onto", "ofall"])
+def test_exercises_are_found_in_names_as_whole_words(text):
+    names = ["twice", "again", "again_twice", "of_all", "on_to"]
+    found = {"again_twice": "again_twice", "twice twice": "twice", "of_all": "of_all", "onto": "on_to", "ofall": "of_all"}
+    assert downloads.known_name(text, names)[0] == found.get(text, "of_all")
