@@ -44,6 +44,7 @@ _ENVIRONMENT = {
     "HOME": os.devnull,  # without the user's settings of libraries
     "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
     "KERAS_BACKEND": "tensorflow",
+    "PYTHONWARNINGS": "ignore:You are using a softmax over axis",  # Keras', of a single key, which is valid
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "MPLBACKEND": "Agg",
     "CUDA_VISIBLE_DEVICES": "-1",

@@ -25,6 +25,13 @@ _RULES: tuple[_Advice, ...] = (
         "the right ({0}), and these differ. Transpose one of them, or name the axes with `einsum`.",
     ),
     (
+        "error-broadcast-to",
+        r"ValueError: operands could not be broadcast together with remapped shapes \[original->remapped\]: "
+        r"(\([\d, ]*\)) +and requested shape (\([\d, ]*\))",
+        "The shape {0} cannot be broadcast to {1}{with}: only axes of size 1 are repeated, and new axes come first. "
+        "`np.repeat` repeats what has another size.",
+    ),
+    (
         "error-matmul-batch",
         r"ValueError: operands could not be broadcast together with remapped shapes .* and requested shape",
         "`@` cannot pair these{with}. It multiplies the last two axes as matrices, and pairs the axes before them one "
@@ -82,7 +89,7 @@ _RULES: tuple[_Advice, ...] = (
     (
         "error-index",
         r"IndexError: index (-?\d+) is out of bounds for axis (\d+) with size (\d+)",
-        "Index {0} is too large: axis {1} has {2} places{with}, counted from 0.",
+        "There is no index {0}: axis {1} has {2} places{with}, counted from 0.",
     ),
     (
         "error-many-indices",

@@ -81,14 +81,23 @@ def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedM
 
 
 def _mistake_in_parts(grade: Grade, runner: Runner, results: Results, expected: Results) -> NamedMistake | None:
-    """Return the known mistake that the calls of the first failed check show most clearly, or `None`."""
+    """Return the known mistake that the calls of the first failed check show most clearly, or `None`.
+
+    An answer that passes a check which a mistake must fail does not make that mistake.
+    """
     tolerances = tolerances_of(runner)
     indices = next((indices for _, indices in failed_checks(grade, runner.plan)), ())
+    passed = [
+        index
+        for outcome, each in zip(grade.outcomes, runner.plan.indices, strict=True)
+        if outcome.problem is None and outcome.check.layer not in FORM and outcome.check.judge is None
+        for index in each
+    ]
     best, most = None, 0.0
     for wrong in runner.spec.wrong:
         ran = runner.wrong(wrong)
         bits = 0.0 if ran.error else evidence(indices, results, ran.results, expected, tolerances)
-        if bits > most:
+        if bits > most and all(_equal(ran.results[index], expected[index], tolerances[index]) for index in passed):
             best, most = wrong, bits
     return None if best is None else NamedMistake(best.id, best.says, describe(best.source))
 

@@ -13,6 +13,7 @@ from kmha.course.judging.planning import Plan
 from kmha.sandbox.sandbox import CallResult
 
 _FORM = ("signature", "unchanged")  # layers whose messages say everything
+_OF_ALL = ("should-be-zero", "should-not-be-zero", "result-nearly-right")  # kinds that say that all else is right
 
 
 def failed_checks(grade: Grade, plan: Plan) -> Iterator[tuple[Check, tuple[int, ...]]]:
@@ -29,18 +30,31 @@ def kind_of_mistake(
 
     Checks with their own judge come last: their results may differ from the solution's and be right.
     """
-    for check, indices in sorted(failed_checks(grade, plan), key=lambda each: each[0].judge is not None):
+    failed = sorted(failed_checks(grade, plan), key=lambda each: each[0].judge is not None)
+    every = [index for _, indices in failed for index in indices]
+    for check, indices in failed:
         error = next((results[index].error for index in indices if results[index].error), None)
         if error is not None:
             found = advice(error)
         else:
-            triples = [(plan.inputs(index), results[index].value, expected[index].value) for index in indices]
-            found = kind_of_difference(triples, check.tolerance)
+            found = _kind(indices, plan, results, expected, check.tolerance)
+            if found is not None and found[0] in _OF_ALL:
+                found = _kind(every, plan, results, expected, max(each.tolerance for each, _ in failed))
         if found is not None:
             id, says = found
             where = "" if check.layer in ("shape", "values") else f" This shows in the check “{check.says}”."
             return NamedMistake(id, says[:LONGEST] + where)
     return None
+
+
+def _kind(
+    indices: Sequence[int], plan: Plan, results: Sequence[CallResult], expected: Sequence[CallResult], tolerance: float
+) -> tuple[str, str] | None:
+    """Return the kind of the difference in some calls, or `None`, also if one of them raised an error."""
+    if any(results[index].error for index in indices):
+        return None
+    triples = [(plan.inputs(index), results[index].value, expected[index].value) for index in indices]
+    return kind_of_difference(triples, tolerance)
 
 
 def kind_of_error(grade: Grade) -> NamedMistake | None:

@@ -302,7 +302,8 @@ def _row_sums(cases: Cases) -> Found:
         if all(_sums_to_one(case.received, axis) for case in cases):
             return "sums-along-wrong-axis", f"sums to one along axis {axis}. It should sum to one along the last axis."
     total = next(float(each) for case in cases for each in np.ravel(case.received.sum(axis=-1)) if abs(each - 1) > NEAR)
-    return "rows-do-not-sum-to-one", f"should sum to one along its last axis. Yours has a row with the sum {total:.4g}."
+    shown = f"{total:.4g}" if abs(total - 1) > 1e-3 else f"{total:.8g}"
+    return "rows-do-not-sum-to-one", f"should sum to one along its last axis. Yours has a row with the sum {shown}."
 
 
 def _sums_to_one(array: np.ndarray, axis: int) -> bool:
@@ -315,6 +316,11 @@ def _zeros(cases: Cases) -> Found:
     if any(case.expected.dtype.kind != "f" for case in cases):
         return None
     wrong = [(case, _wrong(case)) for case in cases]
+    if not any(case.expected.any() for case in cases):  # there are no others
+        value = max((number for case in cases for number in np.ravel(case.received)), key=abs)
+        return (
+            ("should-all-be-zero", f"must be 0 everywhere here. Yours has {value:.4g}, for example.") if value else None
+        )
     if all(np.all(case.expected[each] == 0) for case, each in wrong):
         value = next((case.received[each][0] for case, each in wrong if each.any()), None)
         if value is None:  # equal numbers of other types

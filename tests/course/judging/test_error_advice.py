@@ -19,6 +19,7 @@ CASES = {
     "error-matmul": lambda: A @ B,
     "error-matmul-batch": lambda: np.zeros((8, 4, 6)) @ np.zeros((11, 6, 9)),
     "error-broadcast": lambda: A + B,
+    "error-broadcast-to": lambda: np.broadcast_to(A, (4, 3)),
     "error-reshape": lambda: A.reshape(4, 5),
     "error-transpose": lambda: A.transpose(0, 2, 1),
     "error-axis": lambda: A.sum(axis=2),

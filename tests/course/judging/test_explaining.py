@@ -1,15 +1,17 @@
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from kmha.course.exercises import Exercise, Wrong, sizes, standard
+from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 from kmha.course.exercises.content import Item
 from kmha.course.judging import explaining
 from kmha.course.judging.explaining import named_mistake
-from kmha.course.judging.marking import NamedMistake
+from kmha.course.judging.marking import Grade, NamedMistake, Outcome
+from kmha.course.judging.planning import Plan
 from kmha.course.judging.running import Answer, Runner
-from kmha.sandbox.sandbox import CallResult
+from kmha.sandbox.sandbox import Call, CallResult
 from kmha.verify.chains.attention import Trial
 
 SEED = 301
@@ -99,3 +101,18 @@ def test_no_outputs_without_a_bank():
     item = Item("a0", "f", None)
     vars(item)["spec"] = Exercise("f", "?", 1, 1, standard(_inputs, values=1), ())
     assert list(explaining.bank_outputs(Runner(item, None, 1))) == []
+
+
+def test_an_answer_that_passes_what_a_mistake_must_fail_does_not_make_it():
+    right = np.random.default_rng(3).normal(size=(3, 4))
+    checks = [Check("edge", "first", 1, draw=_inputs), Check("edge", "second", 1, draw=_inputs)]
+    plan = Plan((Call({}), Call({})), ((0,), (1,)))
+    thrice = Wrong("thrice", "The factor is 3.", "")
+    ran = SimpleNamespace(error=None, results=[CallResult(3 * right), CallResult(3 * right)])
+    spec = SimpleNamespace(wrong=[thrice], checks=checks)
+    runner = SimpleNamespace(spec=spec, plan=plan, wrong=lambda wrong: ran)
+    expected = [CallResult(right), CallResult(right)]
+    for second, problem, id in ((right, None, None), (right + 1, "it differs.", "thrice")):
+        grade = Grade("a1.f", (Outcome(checks[0], 0, "it differs."), Outcome(checks[1], 0, problem)))
+        found = explaining._mistake_in_parts(grade, runner, [CallResult(3 * right), CallResult(second)], expected)
+        assert (found and found.id) == id

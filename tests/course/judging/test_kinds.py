@@ -1,3 +1,5 @@
+import numpy as np
+
 from kmha.course.exercises import Check
 from kmha.course.judging.kinds import kind_of_mistake, missing_return
 from kmha.course.judging.marking import Grade, Outcome
@@ -50,3 +52,23 @@ def test_a_key_of_a_result_does_not_make_a_long_message():
     found = kind_of_mistake(grade, plan, [CallResult({"K" * 1_000_000: 1})], [CallResult({"a": 1})])
     assert found.id == "dict-keys"
     assert len(found.says) < 1_000
+
+
+def test_what_is_said_of_all_else_must_hold_in_all_failed_checks():
+    """A result that was wrong everywhere was "nearly right", and "right except where it must be 0", in other checks."""
+    right = np.random.default_rng(3).normal(size=(4, 5))
+    near, far, empty = right * (1 + 1e-4 * np.sin(right)), right + np.cos(right), np.where(right < 0, 0.0, right)
+    values = Check("values", "every element is right", 1, draw=lambda rng: {}, judge=lambda *_: "it differs.")
+    edge = Check("edge", "a single key", 1, draw=lambda rng: {})
+    plan = Plan((Call({}), Call({})), ((0,), (1,)))
+    grade = Grade("a1.f", (Outcome(values, 0, "it differs."), Outcome(edge, 0, "it differs.")))
+
+    def kind(*results):
+        received, expected = ([CallResult(each) for each in side] for side in zip(*results, strict=True))
+        found = kind_of_mistake(grade, plan, received, expected)
+        return found and found.id
+
+    assert kind((near, right), (near, right)) == "result-nearly-right"
+    assert kind((far, right), (near, right)) is None
+    assert kind((empty + 0.1 * (empty == 0), empty), (empty + 0.1 * (empty == 0), empty)) == "should-be-zero"
+    assert kind((far, right), (empty + 0.1 * (empty == 0), empty)) is None

@@ -61,3 +61,11 @@ def test_what_learners_wrote(pool, id, edits, mistake, says):
 def test_an_answer_that_cannot_be_loaded(pool):
     grade = _judge(pool, "a1.cross_kv", {"import numpy as np": "SIZE = np.float64(3)"})
     assert grade.mistake.id == "error-name"
+
+
+@pytest.mark.sampled(2)
+def test_a_softmax_over_one_key_is_no_warning(pool):
+    """Keras asked "Did you mean to use a sigmoid instead?" of inputs with one key, which the checks draw."""
+    grade = _judge(pool, "a6.attention_scores", {})
+    assert grade.points == sum(outcome.check.points for outcome in grade.outcomes)
+    assert grade.printed == ""

@@ -102,3 +102,17 @@ def test_known_factors():
 
 def test_texts_have_no_relation():
     assert relation("your result", [Case({}, np.array(["a"]), np.array(["b"]))]) is None
+
+
+def test_where_all_must_be_zero_nothing_is_said_of_the_rest():
+    case = Case({}, np.array([3.0, -5.0, 0.0]), np.zeros(3))
+    assert relation("your result", [case]) == (
+        "should-all-be-zero",
+        "Your result must be 0 everywhere here. Yours has -5, for example.",
+    )
+
+
+def test_a_sum_that_is_nearly_one_is_not_printed_as_one():
+    right = np.array([[0.25, 0.75], [0.5, 0.5]])
+    says = relation("your result", [Case({}, right - [[0, 2e-6], [0, 0]], right)])[1]
+    assert says.endswith("Yours has a row with the sum 0.999998.")

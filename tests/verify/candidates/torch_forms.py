@@ -205,7 +205,9 @@ class Packed(nn.Module):
 
     def forward(self, x):
         sizes = [heads * self.size for heads in (self.heads, self.groups, self.groups)]
-        q, k, v = (each.unflatten(-1, (-1, self.size)).transpose(1, 2) for each in self.qkv_proj(x).split(sizes, dim=-1))
+        q, k, v = (
+            each.unflatten(-1, (-1, self.size)).transpose(1, 2) for each in self.qkv_proj(x).split(sizes, dim=-1)
+        )
         k, v = (each.repeat_interleave(self.heads // self.groups, dim=1) for each in (k, v))
         logits = q @ k.transpose(-1, -2) / (1 if self.wrong == "no scale" else math.sqrt(self.size))
         return self.out_proj((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))
