@@ -318,9 +318,8 @@ def _zeros(cases: Cases) -> Found:
     wrong = [(case, _wrong(case)) for case in cases]
     if not any(case.expected.any() for case in cases):  # there are no others
         value = max((number for case in cases for number in np.ravel(case.received)), key=abs)
-        return (
-            ("should-all-be-zero", f"must be 0 everywhere here. Yours has {value:.4g}, for example.") if value else None
-        )
+        says = f"must be 0 everywhere here. Yours has {value:.4g}, for example."
+        return ("should-all-be-zero", says) if value else None
     if all(np.all(case.expected[each] == 0) for case, each in wrong):
         value = next((case.received[each][0] for case, each in wrong if each.any()), None)
         if value is None:  # equal numbers of other types

@@ -465,7 +465,7 @@ class LayerCandidate(Candidate):
         name = next(iter(re.findall(r'"(\w+)" must be passed to the constructor', error)), "")
         if name in self.given or self.constructor_parameters.get(name) is None:
             return False
-        self.given[name] = name == "deterministic"
+        self.given = {**self.given, name: name == "deterministic"}
         self.roles = {role: each for role, each in self.roles.items() if each != name}
         self.accepts = dataclasses.replace(self.accepts, training=False)
         return True

@@ -253,7 +253,8 @@ def _unpacked(variable: Variable, sizes: Mapping[str, int]) -> list[Variable]:
         return [variable]
     ends = (0, heads * size, (heads + groups) * size, (heads + 2 * groups) * size)
     kind = "bias" if is_bias else "weight"
-    return [variable.part(f"{name}.{kind}", *rows) for name, rows in zip(PACKS["packed"], itertools.pairwise(ends))]
+    parts = zip(PACKS["packed"], itertools.pairwise(ends), strict=True)
+    return [variable.part(f"{name}.{kind}", *rows) for name, rows in parts]
 
 
 EXTRAS = re.compile(
