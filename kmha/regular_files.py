@@ -1,5 +1,6 @@
 """Open files of a folder that may come from someone who is not trusted."""
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -59,3 +60,20 @@ def read_regular(path: Path, most: int = MAX_BYTES) -> bytes:
     if len(data) > most:
         raise OSError(0, f"it has more than {f'{most >> 20} MiB' if most >= 1 << 20 else f'{most >> 10} KiB'}")
     return data
+
+
+def stored_size(path: Path) -> int:
+    """Return how many bytes of a file are stored. The holes of a sparse file cost nothing.
+
+    Raises:
+        OSError: The file cannot be read, or is not a regular file.
+    """
+    with open_regular(path, follow=True) as file:
+        found = os.fstat(file.fileno())
+        if hasattr(found, "st_blocks") and found.st_blocks * 512 < found.st_size:
+            with contextlib.suppress(OSError):  # some file systems count the blocks of a new file late
+                os.fsync(file.fileno())
+            found = os.fstat(file.fileno())
+        begins = any(file.read(8))
+    # Some file systems count no blocks. But there, too, no file of weights begins with a hole.
+    return min(getattr(found, "st_blocks", 0) * 512 or found.st_size * begins, found.st_size)

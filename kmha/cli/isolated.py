@@ -15,9 +15,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from kmha.bounded_json import from_json
 from kmha.cli import common
 from kmha.sandbox.control_characters import visible
-from kmha.sandbox.encoding import from_json
 from kmha.sandbox.errors import SandboxError
 from kmha.sandbox.sandbox import CallResult, Sandbox
 from kmha.sandbox.worker_api import remote

@@ -8,6 +8,7 @@ from typing import Any
 
 LIMIT = 2**30  # bytes; smaller arrays are never refused
 GROWTH = 100  # no weights compress by this factor
+MOST_ARRAYS, LONGEST_NAME = 20_000, 1_000  # finding the layout takes time for each array and each letter
 
 
 class LayoutError(ValueError):

@@ -24,10 +24,17 @@ import numpy as np
 from kmha import atomic_files
 from kmha.interchange import keras_files
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import FileError, check_archive, check_declared, optional
+from kmha.interchange.errors import (
+    LONGEST_NAME,
+    MOST_ARRAYS,
+    FileError,
+    check_archive,
+    check_declared,
+    optional,
+)
+from kmha.regular_files import stored_size
 
 READABLE = (".weights.h5", ".h5", ".keras", ".npz", ".safetensors", ".pt", ".pth", ".bin")
-MOST_ARRAYS, LONGEST_NAME = 20_000, 1_000  # finding the layout takes time for each array and each letter
 WRITABLE = tuple(suffix for suffix in READABLE if suffix != ".keras")
 
 
@@ -57,6 +64,7 @@ def read_file(path: str | Path) -> Weights:
     if path.stat().st_size == 0:
         raise FileError(f"{path} is empty. Was it interrupted while downloading or saving?")
     with _explained(path, suffix):
+        check_declared(path.name, path.stat().st_size, stored_size(path))
         weights = _READERS[suffix](path)
     if not weights:
         raise FileError(f"{path} contains no weights.")

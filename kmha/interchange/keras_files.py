@@ -8,26 +8,39 @@ TensorFlow Addons) contain the names themselves. The optimizer's state and the s
 
 import dataclasses
 import io
-import json
+import itertools
 import math
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from kmha.bounded_json import from_json
 from kmha.interchange import errors
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import FileError, check_declared, check_parts, check_room, listed, optional
+from kmha.interchange.errors import (
+    LONGEST_NAME,
+    MOST_ARRAYS,
+    FileError,
+    check_declared,
+    check_parts,
+    check_room,
+    listed,
+    optional,
+)
 
-_MEMBER = "model.weights.h5"
+_MEMBER, _CONFIG = "model.weights.h5", "config.json"
+_LONGEST_CONFIG = 16 << 20  # bytes
 _NO_WEIGHTS = {"optimizer", "compile_metrics", "_compile_metrics", "_loss_tracker", "_metrics", "optimizer_weights"}
 _SEEDS = "seed_generator"
 _CHUNKED = 1000  # the factor by which HDF5 compresses zeros; Keras itself compresses nothing
 _DEPTH = 64  # maximum depth of nested groups
+_MOST_OBJECTS = 5 * MOST_ARRAYS  # maximum number of arrays and groups; each layer has two groups
 
 # The name of each projection, and the attribute of an attention layer that refers to it.
 _PROJECTIONS = {
@@ -71,7 +84,7 @@ LAYERS = tuple(dict.fromkeys(layer for layer, _ in _LAYERS))
 def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> Weights:
     """Read the variables of an HDF5 file that Keras wrote. If it lacks layer names, `noted` has them, keyed by path."""
     with _h5py().File(path, "r") as file:
-        datasets = dict(_datasets(file, "", {}))
+        datasets = _variables(file)
         legacy = "layer_names" in file.attrs or "model_weights" in file
         named = _legacy_names(datasets) if legacy else _names(file, datasets, noted or {})
         _check_sizes({where: datasets[where] for where in named.values()})
@@ -83,12 +96,11 @@ def read_keras(path: Path) -> Weights:
     with zipfile.ZipFile(path) as archive:
         check_room(archive)
         members = {entry.filename: entry for entry in archive.infolist()}
-        for needed in (_MEMBER, "config.json"):
+        for needed in (_MEMBER, _CONFIG):
             if needed not in members:
                 raise FileError(f"it has no {needed}, which every .keras file has. Received: {[*members]}.")
             check_declared(needed, members[needed].file_size, members[needed].compress_size)
-        config = json.loads(archive.read("config.json"))
-        return read_h5(io.BytesIO(archive.read(_MEMBER)), dict(_noted(config, "")))
+        return read_h5(io.BytesIO(archive.read(_MEMBER)), dict(_noted(_config(archive), "")))
 
 
 def dump(weights: Weights, layer: str | None = None) -> bytes:
@@ -105,12 +117,46 @@ def dump(weights: Weights, layer: str | None = None) -> bytes:
     return buffer.getvalue()
 
 
+def _config(archive: zipfile.ZipFile) -> Any:
+    with archive.open(_CONFIG) as member:
+        data = member.read(_LONGEST_CONFIG + 1)
+    if len(data) > _LONGEST_CONFIG:
+        raise FileError(f"its {_CONFIG} has more than {_LONGEST_CONFIG >> 20} MiB. Save its weights: .weights.h5.")
+    try:
+        return from_json(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"its {_CONFIG} cannot be read: {error} Save its weights: .weights.h5.") from None
+
+
 def _h5py() -> Any:
     return optional("h5py", "convert")
 
 
-def _datasets(group: Any, path: str, seen: dict[Any, str], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the path of each dataset below a group, and the dataset. Raise a FileError for links and circles.
+def _variables(file: Any) -> dict[str, Any]:
+    """Return the datasets of a model's variables, keyed by path. Raise a FileError if there are too many."""
+    found = (item for item in datasets(file, _NO_WEIGHTS) if not item[0].rpartition("/vars/")[0].endswith(_SEEDS))
+    variables = dict(itertools.islice(found, MOST_ARRAYS + 1))
+    if len(variables) > MOST_ARRAYS:
+        raise FileError(
+            f"it contains more than {MOST_ARRAYS:,} arrays, the most that kmha reads. Save the attention layers, or "
+            "the part of the model that has them, in a file of their own."
+        )
+    return variables
+
+
+def datasets(file: Any, skipped: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield the path of each dataset in an HDF5 file, and the dataset, without the groups at the top in `skipped`.
+
+    Raises:
+        FileError: The file has links, circles, a path longer than `LONGEST_NAME`, or far more groups than a model has.
+    """
+    yield from _datasets(file, "", {}, skipped)
+
+
+def _datasets(
+    group: Any, path: str, seen: dict[Any, str], skipped: Collection[str] = (), depth: int = 0
+) -> Iterator[tuple[str, Any]]:
+    """Yield the datasets below a group.
 
     `seen` has the first path of each object. In HDF5, an object can have any number of names, so a small file could
     name a large array a thousand times.
@@ -118,19 +164,25 @@ def _datasets(group: Any, path: str, seen: dict[Any, str], depth: int = 0) -> It
     h5py = _h5py()
     if depth > _DEPTH:
         raise FileError(f"`{path[:80]}` is nested deeper than {_DEPTH} groups. No model is.")
+    if len(seen) + len(group) > _MOST_OBJECTS:
+        raise FileError(f"it has more than {_MOST_OBJECTS:,} groups and arrays. Save a part of the model.")
     for name in sorted(group, key=_natural):
         here = f"{path}/{name}".lstrip("/")
+        if len(here) > LONGEST_NAME:
+            raise FileError(
+                f"`{here[:80]}`… is a path of {len(here):,} characters. kmha reads at most {LONGEST_NAME:,}."
+            )
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             raise FileError(f"`{here}` is a link. kmha does not follow links.")
-        if not path and name in _NO_WEIGHTS:
+        if name in skipped:
             continue
         found = group[name]
         stored = h5py.h5o.get_info(found.id)
         if (first := seen.setdefault((stored.fileno, stored.addr), here)) != here:
             raise FileError(f"`{here}` and `{first}` are the same. Keras writes each group and variable once.")
         if isinstance(found, h5py.Group):
-            yield from _datasets(found, here, seen, depth + 1)
-        elif not here.rpartition("/vars/")[0].endswith(_SEEDS):
+            yield from _datasets(found, here, seen, (), depth + 1)
+        else:
             yield here, found
 
 
@@ -141,7 +193,10 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
 
 def _check_sizes(datasets: Mapping[str, Any]) -> None:
     """Raise a FileError if datasets take far less space in the file than in memory."""
-    declared = {where: math.prod(item.shape) * item.dtype.itemsize for where, item in datasets.items()}
+    declared = {  # HDF5 reads whole chunks, which can be larger than their array
+        where: max(math.prod(item.shape), math.prod(item.chunks or ())) * item.dtype.itemsize
+        for where, item in datasets.items()
+    }
     if sum(declared.values()) > errors.LIMIT:
         stored = {where: dataset.id.get_storage_size() for where, dataset in datasets.items()}
         check_parts([(where, declared[where], stored[where]) for where in datasets], _CHUNKED)
@@ -183,13 +238,17 @@ def _names(file: Any, datasets: Mapping[str, Any], noted: Mapping[str, str]) -> 
         kinds = {*parts[-1:], *labels[-1:]}
         for number, variable in zip(shapes, variable_names(kinds, list(shapes.values())), strict=True):
             named.append(("/".join((*labels, variable)), "/".join((*parts, variable)), prefix + number))
-    short = [name for name, _, _ in named]
-    names = {(name if short.count(name) == 1 else long): path for name, long, path in named}
+    short = Counter(name for name, _, _ in named)
+    names = {(name if short[name] == 1 else long): path for name, long, path in named}
     return with_shared_table(_without_the_only_layer(names))
 
 
 def _labels(file: Any, group: str, noted: Mapping[str, str]) -> list[str]:
-    """Return the names of the layers on the path to a group. A container such as `layers` has no name."""
+    """Return the names of the layers on the path to a group. A container such as `layers` has no name.
+
+    Raises:
+        FileError: Together, the names are longer than `LONGEST_NAME`.
+    """
     labels, parts = [], group.split("/") if group else []
     for depth in range(1, len(parts) + 1):
         path = "/".join(parts[:depth])
@@ -197,12 +256,17 @@ def _labels(file: Any, group: str, noted: Mapping[str, str]) -> list[str]:
         if variables is not None:
             name = _text(variables, "name") or noted.get(path)
             labels.append(name or _NAMES_OF_PATHS.get(parts[depth - 1], parts[depth - 1]))
+        if (length := sum(map(len, labels))) > LONGEST_NAME:
+            raise FileError(
+                f"`{path}` is a layer whose name has {length:,} characters. kmha reads names of at most "
+                f"{LONGEST_NAME:,}. Rename the layer."
+            )
     return labels
 
 
 def _without_the_only_layer(names: dict[str, str]) -> dict[str, str]:
     """Drop the layer's name if only one layer has weights: `attention/query/kernel` becomes `query/kernel`."""
-    while names and len({name.split("/")[0] for name in names}) == 1:
+    while names and len({name.partition("/")[0] for name in names}) == 1:
         rest = {name.partition("/")[2]: path for name, path in names.items()}
         if not all(rest) or {"kernel", "gamma", "embeddings", "scale", "0"} & rest.keys():
             break
@@ -220,7 +284,7 @@ def _legacy_names(datasets: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _noted(config: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path and the name of each layer in a model's config, without building a layer."""
+    """Yield the path and the name of each layer in a model's config, without building a layer. No path is too long."""
     inner = config.get("config") if isinstance(config, dict) else None
     layers = inner.get("layers") if isinstance(inner, dict) else None
     if not isinstance(layers, list):
@@ -231,6 +295,8 @@ def _noted(config: Any, path: str) -> Iterator[tuple[str, str]]:
             continue
         snake = _snake(layer["class_name"])
         here = f"{path}/layers/{numbered(snake, used)}".lstrip("/")
+        if len(here) > LONGEST_NAME:
+            continue
         name = layer["config"].get("name") if isinstance(layer.get("config"), dict) else None
         if isinstance(name, str):
             yield here, name

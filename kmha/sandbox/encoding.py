@@ -16,7 +16,6 @@ import numpy as np
 
 LARGEST = 64 << 20  # maximum size of a message, in bytes
 LONGEST_HEAD = 8 << 20  # maximum size of a message's JSON part, which takes many times as much memory when parsed
-JSON_PARTS = 10**6  # maximum number of brackets and commas in a text of JSON, which take half a second
 PARTS = 1 << 18  # maximum number of brackets and commas in the JSON part: of lists, dicts and what they contain
 DEEPEST = 50  # maximum depth of lists, tuples and dicts inside each other
 AXES = 64  # maximum number of axes of an array
@@ -77,19 +76,6 @@ def decode(message: bytes, longest_head: int = LONGEST_HEAD) -> Any:
         raise
     except Exception as error:  # a malformed message can cause any error
         raise EncodingError(f"malformed message: {type(error).__name__}: {error}") from None
-
-
-def from_json(text: str) -> Any:
-    """Parse JSON that untrusted code may have written. While Python parses, nothing can interrupt it.
-
-    Raises:
-        EncodingError: The text has too many parts.
-        ValueError: The text is not JSON.
-        RecursionError: Its lists or dicts are nested too deeply.
-    """
-    if sum(map(text.count, "[{,")) > JSON_PARTS:
-        raise EncodingError(f"it has more than {JSON_PARTS:,} brackets and commas.")
-    return json.loads(text)
 
 
 def count_parts(message: bytes) -> int:

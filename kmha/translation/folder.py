@@ -9,8 +9,8 @@
 The folder contains no paths, so it can be moved. Keras is imported only when a model is built.
 """
 
-import contextlib
 import dataclasses
+import math
 import os
 import shutil
 from collections.abc import Iterable
@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, cast, get_origin
 
 from kmha import __version__, atomic_files
-from kmha.regular_files import open_regular, read_regular
+from kmha.bounded_json import from_json
+from kmha.regular_files import read_regular, stored_size
 from kmha.sandbox.control_characters import visible
 from kmha.translation.settings import Settings, SettingsError
 from kmha.translation.tokenizer import Tokenizer
@@ -27,6 +28,7 @@ FORMAT = 2  # 2 added `heads`
 POSITIONS = 2**25  # maximum size of the table of positions, which no file contains
 LAYERS = 1_000  # maximum number of layers of a model that is loaded
 BYTES_OF_LAYER = 10_000  # an encoder block and a decoder block take at least ten times as much in a file
+_BYTES_OF_NUMBER = 8  # at most
 SUFFIX = ".weights.h5"
 CONFIG, TOKENIZER, WEIGHTS, LOGS = "config.json", "tokenizer.json", f"model{SUFFIX}", "logs"
 CHECKPOINTS, STATE = "checkpoints", "state.npz"
@@ -114,8 +116,6 @@ def load_config(path: Path) -> Config:
 
 def _read_config(path: Path) -> Any:
     """Return what a folder's config.json holds. The folder may come from someone who is not trusted."""
-    from kmha.sandbox.encoding import from_json  # it imports NumPy, which `kmha train --help` does not need
-
     return from_json(read_regular(path / CONFIG).decode())
 
 
@@ -226,23 +226,10 @@ def _numbers(config: Config) -> int:
 
 
 def _stored(path: Path) -> int:
-    """Return how many bytes of a weights file are stored. The holes of a sparse file cost nothing.
-
-    Raises:
-        FolderError: The file cannot be read, or is not a regular file.
-    """
     try:
-        with open_regular(path, follow=True) as file:
-            found = os.fstat(file.fileno())
-            if hasattr(found, "st_blocks") and found.st_blocks * 512 < found.st_size:
-                with contextlib.suppress(OSError):  # some file systems count the blocks of a new file late
-                    os.fsync(file.fileno())
-                found = os.fstat(file.fileno())
-            begins = file.read(1) != b"\0"
+        return stored_size(path)
     except OSError as error:
         raise FolderError(f"{path} cannot be read: {error.strerror}. Copy the folder again, or train again.") from None
-    # Some file systems count no blocks. But there, too, a file that begins with a hole is no HDF5 file.
-    return min(getattr(found, "st_blocks", 0) * 512 or found.st_size * begins, found.st_size)
 
 
 def clear(path: Path) -> None:
@@ -307,10 +294,28 @@ def load_weights(model: Any, path: Path) -> None:
         FolderError: The file is broken, or belongs to another model.
     """
     try:
+        _check_datasets(model, path)
         model.load_weights(path)
     except Exception as error:  # Keras and h5py raise many kinds of errors
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FolderError(f"{path} cannot be read: {first} Copy the folder again, or train again.") from None
+
+
+def _check_datasets(model: Any, path: Path) -> None:
+    """Raise a ValueError if a file has an array that is larger than all of a model. Keras reads it before its shape."""
+    import h5py
+
+    from kmha.interchange.keras_files import datasets
+
+    largest = max((math.prod(variable.shape) for variable in model.variables), default=0)
+    with h5py.File(path, "r") as file:
+        for where, dataset in datasets(file):
+            # Keras does not compress. A compressed chunk can be larger than its array.
+            if dataset.chunks or dataset.external or dataset.is_virtual or dataset.dtype.hasobject:
+                raise ValueError(f"`{where}` is not stored as Keras stores an array.")
+            if dataset.nbytes > max(largest, 1) * _BYTES_OF_NUMBER:
+                sizes = f"has {dataset.nbytes:,} bytes, but no array of the model has more than {largest:,} numbers"
+                raise ValueError(f"`{where}` {sizes}.")
 
 
 def checkpoint(path: Path, step: int) -> Path:

@@ -228,14 +228,10 @@ def test_layers_of_a_larger_model_have_their_names(noted, tmp_path):
 
 def _forget_names(path):
     with zipfile.ZipFile(path) as archive:
-        contents = {name: archive.read(name) for name in archive.namelist()}
-    weights = io.BytesIO(contents["model.weights.h5"])
+        weights = io.BytesIO(archive.read("model.weights.h5"))
     with h5py.File(weights, "r+") as file:
         file.visititems(lambda _, item: item.attrs.__delitem__("name") if "name" in item.attrs else None)
-    contents["model.weights.h5"] = weights.getvalue()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in contents.items():
-            archive.writestr(name, content)
+    _replace_member(path, "model.weights.h5", weights.getvalue())
 
 
 def test_several_layers_are_written_in_their_order(tmp_path):
@@ -414,6 +410,26 @@ def _shape_bomb(file):
     file.create_dataset("layers/dense/vars/0", shape=(2**20, 2**14), dtype="f4", chunks=(2**10, 2**10))
 
 
+def _large_chunk(file):
+    """HDF5 reads all of a chunk, of which the array has a single number."""
+    chunked = {"shape": (1,), "maxshape": (None,), "chunks": (2**24,), "compression": "gzip"}
+    file.create_dataset("layers/dense/vars/0", dtype="f4", data=np.ones(1, "f4"), **chunked)
+
+
+def _long_label(file):
+    file["layers/dense/l/vars/0"] = np.ones(3)
+    file.create_group("layers/dense/vars").attrs["name"] = "a" * 2_000
+
+
+def _long_labels(file):
+    """Names that are too long together. Each array below would repeat them."""
+    path = "layers/dense"
+    for _ in range(3):
+        file.create_group(f"{path}/vars").attrs["name"] = "a" * 400
+        path += "/l"
+    file["layers/dense/l/l/vars/0"] = np.ones(3)
+
+
 def _texts(file):
     file["layers/dense/vars/0"] = ["text"]
 
@@ -421,6 +437,32 @@ def _texts(file):
 def _keras_without_weights(path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("config.json", json.dumps({}))
+
+
+def _keras(config):
+    """A `.keras` file whose weights can be read, and whose config is what `config` writes."""
+
+    def make(path):
+        _model(_attention()).save(path)
+        _replace_member(path, "config.json", config)
+
+    return make
+
+
+def _replace_member(path, name, content):
+    with zipfile.ZipFile(path) as archive:
+        contents = {each: archive.read(each) for each in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each, old in contents.items():
+            archive.writestr(each, content if each == name else old)
+
+
+def _sparse(path):
+    """A file that seems to have 64 MiB, and takes 4 KiB."""
+    header = b'{"a":{"dtype":"F32","shape":[16777216],"data_offsets":[0,67108864]}}'
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + 2**26)
 
 
 def _zip_bomb(path):
@@ -515,6 +557,22 @@ BAD = [
     ("x.pt", _torch(_one_storage), "`all arrays` takes .* No weights compress like that"),
     ("x.pt", _torch(_in_itself), "contains `state_dict`, a dict"),
     ("x.keras", _keras_without_weights, r"has no model\.weights\.h5, .* Received: \['config\.json'\]"),
+    ("x.keras", _keras("[" + "[]," * 10**6 + "[]]"), r"its config\.json cannot be read: it has more than 1,000,000 br"),
+    ("x.keras", _keras("[" * 10**5), r"its config\.json cannot be read: "),
+    ("x.keras", _keras('"' + "a" * 2**24 + '"'), r"its config\.json has more than 16 MiB\. Save its weights"),
+    (
+        "x.safetensors",
+        _sparse,
+        r"`x\.safetensors` takes \d?,?\d+ bytes in the file and would take 67,.* No weights compress like",
+    ),
+    (
+        "x.weights.h5",
+        _h5(_long_label),
+        "`layers/dense` is a layer whose name has 2,000 characters.* Rename the layer",
+    ),
+    ("x.weights.h5", _h5(_long_labels), "`layers/dense/l/l` is a layer whose name has 1,200 characters"),
+    ("x.weights.h5", _h5(lambda file: file.create_group("a/" + "b" * 2_000)), "is a path of 2,002 characters"),
+    ("x.weights.h5", _h5(_large_chunk), "No weights compress like that"),
     ("x.weights.h5", _h5(_soft_link), "`layers/dense/vars/1` is a link"),
     ("x.weights.h5", _h5(_external_link), "`layers/dense/vars` is a link"),
     ("x.weights.h5", _h5(_texts), "`layers/dense/vars/0` is an array of objects or texts"),
@@ -565,6 +623,22 @@ def test_a_name_that_is_no_text_is_not_read(tmp_path):
     with h5py.File(tmp_path / "x.weights.h5", "r+") as file:
         file["layers/multi_head_attention/query_dense/vars"].attrs["name"] = np.arange(3)
     assert "query/kernel" in read_file(tmp_path / "x.weights.h5")
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("MOST_ARRAYS", "contains more than 20 arrays, the most"),
+        ("_MOST_OBJECTS", "has more than 20 groups and arrays"),
+    ],
+)
+def test_walking_through_a_file_ends_at_a_limit(limit, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"kmha.interchange.keras_files.{limit}", 20)
+    with h5py.File(tmp_path / "x.weights.h5", "w") as file:
+        for number in range(21):
+            file[f"layers/dense/vars/{number}"] = np.ones(3)
+    with pytest.raises(FileError, match=message):
+        read_file(tmp_path / "x.weights.h5")
 
 
 @pytest.mark.parametrize("suffix", [".weights.h5", ".keras", ".npz", ".safetensors", ".pt"])

@@ -4,6 +4,7 @@ import os
 import shutil
 import types
 
+import h5py
 import numpy as np
 import pytest
 
@@ -118,6 +119,16 @@ def _sparse(name, change):
     return harm
 
 
+def _array(name="layers/x/vars/0", **arguments):
+    """Put an array into the weights of which little is stored."""
+
+    def harm(path):
+        with h5py.File(path / folder.WEIGHTS, "a") as file:
+            file.create_dataset(name, dtype="float32", **arguments)
+
+    return harm
+
+
 def _nan(path):
     model, _, _ = folder.load(path)
     model.set_weights([np.full_like(weight, np.nan) for weight in model.get_weights()])
@@ -163,6 +174,12 @@ def _nan(path):
         (_sparse("other.weights.h5", _set("model", "embedding_dim", 400)), "describes a model far larger than the wei"),
         (_set("model", "max_positions", 2**40), "must be 8 to 16,777,216. Received: 1099511627776"),
         (_set("model", "fully_connected_dim", 9), "model.weights.h5 cannot be read"),
+        (
+            _array(shape=(2_000, 2_000)),
+            "`layers/x/vars/0` has 16,000,000 bytes, but no array of the model has more than",
+        ),
+        (_array("seed_generator/vars/0", shape=(2_000, 2_000)), "`seed_generator/vars/0` has 16,000,000 bytes"),
+        (_array(shape=(1,), maxshape=(None,), chunks=(2**20,)), "`layers/x/vars/0` is not stored as Keras stores an a"),
         (_nan, "has weights that are NaN or infinite: the training diverged"),
     ],
 )

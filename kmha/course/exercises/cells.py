@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kmha.sandbox.encoding import EncodingError, from_json
+from kmha.bounded_json import PartsError, from_json
 
 # Python takes more characters for letters than `\w`, none of them ASCII.
 _DOTTED = re.compile(r"(?<![\w\x80-\U0010ffff])(?:[\w\x80-\U0010ffff]++[\s\\]*+\.[\s\\]*+)+")
@@ -296,7 +296,7 @@ def notebook_json(text: str) -> Any:
     """
     try:
         return from_json(text)
-    except EncodingError as error:
+    except PartsError as error:
         raise ValueError(f"{error} Clear its outputs, and save it again.") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is damaged or incomplete: {error}.") from None

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from kmha import atomic_files
+from kmha.bounded_json import from_json
 from kmha.course.errors import CourseError
 from kmha.regular_files import MAX_BYTES, open_regular
 from kmha.sandbox.control_characters import visible
-from kmha.sandbox.encoding import from_json
 
 LARGEST = 10**9  # maximum number in a record. Python writes no number of more than 4,300 digits
 
