@@ -8,7 +8,7 @@
 | `.weights.h5`, `.h5` | yes | yes | those of layers and variables: `keras_files.py` |
 | `.keras` | yes | no | the same |
 
-torch's `weights_only` unpickles tensors and nothing else.
+torch's `weights_only` unpickles tensors and nothing else. Before, `torch_pickles.py` refuses what takes all memory.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import ml_dtypes
 import numpy as np
 
 from kmha import atomic_files
-from kmha.interchange import keras_files
+from kmha.interchange import keras_files, torch_pickles
 from kmha.interchange.canonical import Weights
 from kmha.interchange.errors import (
     LONGEST_NAME,
@@ -231,16 +231,17 @@ def _read_torch(path: Path) -> Weights:
         with zipfile.ZipFile(path) as archive:
             check_archive(archive)
     try:
+        torch_pickles.check(torch, path)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # an error of pickle, or one of torch's five kinds
-        if "weights_only" in str(error) or "Unsupported" in str(error):
+        if isinstance(error, torch_pickles.PickleError) or "weights_only" in str(error) or "Unsupported" in str(error):
             raise FileError(
                 "it contains other things than tensors, such as a whole model, or is damaged. kmha never unpickles "
                 "these, because that runs code from the file. Save only the weights: torch.save(model.state_dict(), …)."
             ) from None
         raise
     tensors = _unwrapped(torch, found)
-    _check_tensors(torch, tensors)
+    _check_tensors(torch, tensors, path.stat().st_size)
     return {name: _array(torch, tensor) for name, tensor in tensors.items()}
 
 
@@ -273,24 +274,26 @@ def _unwrapped(torch: Any, found: Any) -> Mapping[str, Any]:
         raise FileError(f"it contains a {type(found).__name__}. Expected tensors by name, as in a `state_dict`.")
     for name, value in found.items():
         if not (isinstance(name, str) and isinstance(value, torch.Tensor)):
-            inside = f"`{name}`, a {type(value).__name__}, among {', '.join(f'`{key}`' for key in list(found)[:8])}"
+            keys = (name, *list(found)[:8])
+            names = [f"`{str(key)[:80]}`" if isinstance(key, str | int) else type(key).__name__ for key in keys]
+            inside = f"{names[0]}, a {type(value).__name__}, among {', '.join(names[1:])}"
             raise FileError(f"it contains {inside}. Expected tensors by name. Save only the `state_dict`.")
     return found
 
 
-def _check_tensors(torch: Any, tensors: Mapping[str, Any]) -> None:
+def _check_tensors(torch: Any, tensors: Mapping[str, Any], stored: int) -> None:
     """Raise a FileError for tensors that NumPy does not have, or that have far more elements than the file stores."""
-    declared, storages = 0, dict[int, int]()
+    declared = 0
     for name, tensor in tensors.items():
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
             raise FileError(
                 f"`{name}` is a sparse, quantized or complex tensor. Save it dense and real: `.to_dense()`."
             )
-        size, storage = tensor.numel() * tensor.itemsize, tensor.untyped_storage()
-        check_declared(name, size, storage.nbytes())  # an expanded tensor has many more elements than its storage
+        size = tensor.numel() * tensor.itemsize
+        # An expanded tensor has many more elements than its storage.
+        check_declared(name, size, tensor.untyped_storage().nbytes())
         declared += size
-        storages[storage.data_ptr()] = storage.nbytes()  # many tensors can share one
-    check_declared("all arrays", declared, sum(storages.values()))
+    check_declared("all arrays", declared, stored)  # many tensors can share one storage, which the file need not fill
 
 
 def _array(torch: Any, tensor: Any) -> np.ndarray:

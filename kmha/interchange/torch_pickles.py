@@ -1,0 +1,149 @@
+"""Look through the pickles of a torch checkpoint without unpickling them, because a small one can take all memory.
+
+torch's `weights_only` runs no code from a file, but it calls functions that copy their arguments, or that take a size.
+A short pickle can call them again and again on one long value. Python also walks through each tuple that is a key, and
+a short pickle can nest tuples so that this never ends.
+"""
+
+import dataclasses
+import io
+import pickletools
+from pathlib import Path
+from typing import IO, Any
+
+MOST_MADE = 8 * 10**6  # maximum number of values in a pickle, and in the arguments of its calls and its keys
+DEEPEST = 100  # maximum depth of tuples in each other, through which Python walks recursively
+_LEGACY = 5  # pickles in a file that is not a zip archive: magic number, protocol, system, weights, keys of storages
+_ZIP = b"PK\3\4"  # by which torch tells the formats apart
+_REBUILD = ("tensor", "tensor_v2", "tensor_v3", "parameter", "parameter_with_state", "sparse_tensor", "qtensor")
+# What torch.save writes for the state of a module, an optimizer or a scheduler, beside storages and dtypes.
+_GLOBALS = {
+    "collections OrderedDict",
+    "collections Counter",
+    "__builtin__ set",
+    "torch Size",
+    "torch Tensor",
+    "torch device",
+    "torch.nn.parameter Parameter",
+    "torch.serialization _get_layout",
+    "torch._tensor _rebuild_from_type_v2",
+    *(f"torch._utils _rebuild_{name}" for name in _REBUILD),
+}
+
+_TUPLES = {"TUPLE": None, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}  # operations, with the number of values that they take
+_FILLING = {"APPEND": 1, "APPENDS": None, "SETITEM": 2, "SETITEMS": None}
+_PLAIN = {
+    *("GLOBAL", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
+    *("BINUNICODE", "SHORT_BINSTRING", "EMPTY_TUPLE", "EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET"),
+}
+
+
+class PickleError(ValueError):
+    """A pickle has other things than weights."""
+
+
+def check(torch: Any, path: Path) -> None:
+    """Raise a PickleError if a checkpoint needs globals that no weights need, or takes far more memory than its size.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    with open(path, "rb") as file:
+        if file.read(len(_ZIP)) == _ZIP:  # torch's own reader finds the member that torch reads
+            _check_pickle(torch, io.BytesIO(torch._C.PyTorchFileReader(str(path)).get_record("data.pkl")))
+            return
+        file.seek(0)
+        for _ in range(_LEGACY):
+            _check_pickle(torch, file)
+
+
+def _check_pickle(torch: Any, file: IO[bytes]) -> None:
+    made, stack = 0, _Stack()
+    for opcode, argument, _ in pickletools.genops(file):
+        if opcode.name == "GLOBAL" and not _is_known(torch, str(argument)):
+            raise PickleError(f"it needs {argument!a:.80}, which no weights need.")
+        made += 1 + stack.step(opcode.name, argument)
+        if made > MOST_MADE:
+            raise PickleError(f"it makes more than {MOST_MADE:,} values.")
+
+
+def _is_known(torch: Any, name: str) -> bool:
+    module, _, kind = name.partition(" ")
+    is_dtype = module == "torch" and isinstance(getattr(torch, kind, None), torch.dtype | torch.qscheme)
+    return name in _GLOBALS or is_dtype or _is_storage(name)
+
+
+def _is_storage(name: str) -> bool:
+    return name.startswith("torch") and name.endswith("Storage")
+
+
+@dataclasses.dataclass(slots=True)
+class _Value:
+    parts: int = 1  # number of values in it, and in these
+    depth: int = 0  # of tuples in each other
+    name: str = ""  # of a global
+
+
+class _Stack:
+    """The stack of an unpickler, with the sizes of the values instead of the values."""
+
+    def __init__(self) -> None:
+        self._values: list[_Value] = []
+        self._marks: list[int] = []
+        self._memo: dict[int, _Value] = {}
+
+    def step(self, name: str, argument: Any) -> int:
+        """Follow an operation. Return the number of values that it copies, or walks through to hash a key."""
+        if name == "MARK":
+            self._marks.append(len(self._values))
+        elif name in ("BINPUT", "LONG_BINPUT"):
+            self._memo[argument] = self._values[-1]
+        elif name in ("BINGET", "LONG_BINGET"):
+            self._values.append(self._memo[argument])
+        elif name in _TUPLES:
+            self._tuple(self._pop(_TUPLES[name]))
+        elif name in _FILLING:
+            return self._fill(self._pop(_FILLING[name]), has_keys=name.startswith("SETITEM"))
+        elif name in ("REDUCE", "NEWOBJ", "BUILD", "BINPERSID"):
+            return self._call(name)
+        elif name in _PLAIN:
+            self._values.append(_Value(name=argument if name == "GLOBAL" else ""))
+        elif name not in ("PROTO", "STOP"):
+            raise PickleError(f"it has the operation {name}, which no weights need.")
+        return 0
+
+    def _pop(self, count: int | None) -> list[_Value]:
+        """Take values from the stack: `count`, or all since the last mark."""
+        start = self._marks.pop() if count is None else len(self._values) - count
+        taken = self._values[start:]
+        del self._values[start:]
+        return taken
+
+    def _tuple(self, items: list[_Value]) -> None:
+        depth = 1 + max((item.depth for item in items), default=0)
+        if depth > DEEPEST:
+            raise PickleError(f"it nests more than {DEEPEST} tuples.")
+        self._values.append(_Value(_bounded(1 + sum(item.parts for item in items)), depth))
+
+    def _fill(self, items: list[_Value], has_keys: bool) -> int:
+        filled = self._values[-1]
+        filled.parts = _bounded(filled.parts + sum(item.parts for item in items))
+        return sum(item.parts for item in items[::2]) if has_keys else 0
+
+    def _call(self, name: str) -> int:
+        (given,) = self._pop(1)
+        if name == "BUILD":
+            return given.parts
+        if name == "BINPERSID":
+            self._values.append(_Value())
+            return given.parts
+        (called,) = self._pop(1)
+        if called.name == "torch Tensor" or _is_storage(called.name):
+            raise PickleError(f"it calls {called.name}, which can make any size.")
+        self._values.append(dataclasses.replace(given))
+        return given.parts
+
+
+def _bounded(parts: int) -> int:
+    """Limit a number of parts, which would double whenever a list is put into itself."""
+    return min(parts, MOST_MADE + 1)

@@ -1,0 +1,95 @@
+import io
+import pickle
+import struct
+import time
+import zipfile
+
+import pytest
+
+from kmha.interchange import torch_pickles
+from kmha.interchange.files import FileError, read_file
+
+torch = pytest.importorskip("torch")
+
+TEXT = b"X" + struct.pack("<I", 1 << 10) + b"a" * (1 << 10)
+MANY = b"](" + b"K\x01" * 20_000 + b"e"
+TUPLES = b"N" + b"q\0h\0\x86" * 60  # each tuple has the one before it twice
+HOSTILE = {
+    "a long text is encoded again and again": TEXT
+    + b"q\0c_codecs\nencode\nq\x01X\x06\0\0\0utf-32q\x02"
+    + b"h\x01h\0h\x02\x86R" * 100,
+    "bytes of any size": b"cbuiltins\nbytearray\nJ\0\0\0\x10\x85R",
+    "a tensor of any size": b"ctorch\nTensor\nJ\0\0\0\x10\x85R",
+    "a storage of any size": b"ctorch.storage\nUntypedStorage\nJ\0\0\0\x10\x85R",
+    "a tensor of any size, by another operation": b"ctorch\nTensor\nJ\0\0\0\x10\x85\x81",
+    "a long list is copied again and again": b"c__builtin__\nset\nq\x01" + MANY + b"q\0" + b"h\x01h\0\x85R" * 100,
+    "a key that takes forever": b"}" + TUPLES + b"Ns",
+    "keys that take forever": b"}(" + TUPLES + b"Nu",
+    "a key nested too deeply": b"}" + b"N" + b"\x85" * 10**4 + b"Ns",
+    "a storage with a key that takes forever": TUPLES + b"Q",
+    "more values than any model needs": b"](" + b"]" * 10**5 + b"e",
+    "a list in itself": b"]q\0" + b"h\0a" * 10**4 + b"q\0c__builtin__\nset\nh\0\x85R",
+}
+_START = [pickle.dumps(value, 2) for value in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})]
+
+
+def _legacy(path, body):
+    path.write_bytes(b"".join([*_START, b"\x80\x02" + body + b".", pickle.dumps([], 2)]))
+
+
+def _zip(path, body):
+    torch.save({}, path)
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(name, b"\x80\x02" + body + b"." if name.endswith("data.pkl") else content)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("write", [_legacy, _zip])
+def test_a_small_pickle_cannot_take_all_memory(write, body, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "load", None)
+    monkeypatch.setattr(torch_pickles, "MOST_MADE", 10**5)
+    write(tmp_path / "x.pt", body)
+    with pytest.raises(FileError, match="contains other things than tensors"):
+        read_file(tmp_path / "x.pt")
+
+
+def _states():
+    module = torch.nn.TransformerEncoderLayer(6, 2)
+    optimizer = torch.optim.AdamW(module.parameters())
+    module(torch.ones(2, 3, 6)).sum().backward()
+    optimizer.step()
+    scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 2])
+    yield module.state_dict()
+    yield {"model": module.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
+    yield dict(module.named_parameters())
+    yield module.to(torch.bfloat16).state_dict()
+    noted = torch.nn.Parameter(torch.ones(3))
+    noted.note = "text"
+    yield {"noted": noted, "buffer": torch.nn.Buffer(torch.ones(3))}
+    yield {"model": module.state_dict(), "done": {1, 2}, "size": torch.Size([3]), "dtype": torch.float16}
+
+
+def test_dtypes_without_a_storage_of_their_own(tmp_path):
+    dtypes = {name: getattr(torch, name) for name in ("uint16", "float8_e4m3fn") if hasattr(torch, name)}
+    torch.save({name: torch.ones(3).to(dtype) for name, dtype in dtypes.items()}, tmp_path / "x.pt")
+    assert read_file(tmp_path / "x.pt").keys() == dtypes.keys()
+
+
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_what_torch_saves_of_a_training_is_read(is_zip, tmp_path):
+    for state in _states():
+        torch.save(state, tmp_path / "x.pt", _use_new_zipfile_serialization=is_zip)
+        assert read_file(tmp_path / "x.pt").keys() == state.get("model", state).keys()
+
+
+def test_a_large_checkpoint_is_looked_through_in_time(tmp_path):
+    file = io.BytesIO()
+    torch.save({f"layers.{number}.weight": torch.ones(1) for number in range(2_000)}, file)
+    (tmp_path / "x.pt").write_bytes(file.getvalue())
+    start = time.perf_counter()
+    torch_pickles.check(torch, tmp_path / "x.pt")
+    assert time.perf_counter() - start < 5
