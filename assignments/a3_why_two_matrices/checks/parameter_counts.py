@@ -15,7 +15,7 @@ def draw(rng):
 
 
 def draw_even(rng):
-    """Draw many features, of an even number, and the head size at which both cost the same."""
+    """Draw an even number of many features, and the head size at which both cost the same."""
     size, heads = sizes(rng, 2, least=3, most=30)
     return {"features": 100 * size, "size": 50 * size, "heads": heads}
 
@@ -25,6 +25,12 @@ def draw_least(rng):
     return {"features": int(rng.integers(1, 3)), "size": int(rng.integers(3, 6)), "heads": 2}
 
 
+def even_and_odd(answer, inputs):
+    """Call with the even number of features and with the odd one after it, for which both never cost the same."""
+    more = {**inputs, "features": inputs["features"] + 1}
+    return [answer.parameter_counts(**inputs), answer.parameter_counts(**more)]
+
+
 EXERCISE = Exercise(
     title="When do two matrices cost less?",
     question="Is it not inefficient to have two matrices of d_model · d_k elements each? (seed 002, the question)",
@@ -32,7 +38,13 @@ EXERCISE = Exercise(
     minutes=10,
     checks=(
         *standard(draw, signature=1, shape=1, values=4),
-        Check("edge", "a large and even number of features, for which both can cost the same", 3, draw_even),
+        Check(
+            "edge",
+            "many features: an even number, for which both can cost the same, and an odd one",
+            3,
+            draw_even,
+            even_and_odd,
+        ),
         Check("edge", "one or two features, for which no pair costs less", 1, draw_least),
     ),
     wrong=(
@@ -62,6 +74,12 @@ EXERCISE = Exercise(
             "tie-counts-as-cheaper",
             "You counted a head size at which both cost the same as cheaper. If I is even, there is such a size.",
             {LARGEST: "features // 2"},
+        ),
+        Wrong(
+            "half-less-one",
+            "You subtract one from half of I. That is right if I is even. If I is odd, I / 2 is not an integer, and you "
+            "leave out a size that is cheaper.",
+            {LARGEST: "max(features // 2 - 1, 0)"},
         ),
         Wrong(
             "break-even-of-one-matrix",
