@@ -71,6 +71,15 @@ def judge_product(inputs, result, expected):
     return None
 
 
+def judge_products(inputs, result, expected):
+    for place, (found, right) in enumerate(zip(result, expected, strict=True)):
+        problem = judge_product(inputs, {"product": found}, {"product": right})
+        if problem:
+            what = ("", "", " and a W of rank 1", " and a W of zeros")[place]
+            return f"for the rank {inputs['ranks'][place]}{what}, {problem}"
+    return None
+
+
 EXERCISE = Exercise(
     title="The nearest pair of kernels",
     question="Can you replace one matrix W by two thin ones afterwards? (seed 002: define only a W_i)",
@@ -90,6 +99,7 @@ EXERCISE = Exercise(
             1,
             draw_ends,
             product_of_each,
+            judge_products,
         ),
         *standard(draw, unchanged=1, ask=product),
     ),
