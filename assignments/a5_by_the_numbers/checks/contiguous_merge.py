@@ -29,18 +29,23 @@ def draw_printed(rng):
 
 
 def laid_out(answer, inputs):
-    """Call with arrays that lie in memory as (B, T, H, O), (B, H, O, T) and (H, B, T, O), and with parts of arrays.
+    """Call with arrays that lie in memory as (B, T, H, O), (B, H, O, T), (H, B, T, O) and (B, T, O, H), and with parts.
 
-    Half precision, a negative stride and one of 0 are among them.
+    Half precision, a negative stride and one of 0 are among them. In the last one, there are as many numbers from head
+    to head as heads, and fewer features than heads.
     """
     mixed = inputs["mixed"]
-    orders = ((0, 2, 1, 3), (0, 1, 3, 2), (1, 0, 2, 3))
+    orders = ((0, 2, 1, 3), (0, 1, 3, 2), (1, 0, 2, 3), (0, 2, 3, 1))
     arrays = [np.ascontiguousarray(mixed.transpose(order)).transpose(np.argsort(order)) for order in orders]
     longer = np.concatenate([arrays[0], arrays[0]], axis=1)
     wider = np.concatenate([mixed, mixed], axis=3).astype(np.float16)
     by_positions = np.ascontiguousarray(longer.swapaxes(1, 2)).swapaxes(1, 2)
     parts = [wider[..., : mixed.shape[3]], by_positions[:, : mixed.shape[1]], wider[..., ::2]]
+    many = np.concatenate([mixed] * mixed.shape[3], axis=1)
+    square = np.zeros((many.shape[0], many.shape[2], many.shape[1], many.shape[1]))
+    square[..., : mixed.shape[3]] = many.swapaxes(1, 2)
     parts += [mixed[:, ::-1], np.broadcast_to(mixed[:, :, :1], mixed.shape)]
+    parts += [square[..., : mixed.shape[3]].swapaxes(1, 2)]
     return [answer.contiguous_merge(array) for array in arrays + parts]
 
 
@@ -116,8 +121,20 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "joins-never",
-            "You said that a transposed array can never be joined without a copy. That depends on how it lay before.",
+            "By your rule nothing here can be joined without a copy. That depends on how the array lay before.",
             {JOINS: '"joins": False'},
+        ),
+        Wrong(
+            "joins-by-first-size",
+            "For “joins”, you multiply by the number of heads. A step along the heads must skip all of the *second* axis, "
+            "so its size counts.",
+            {JOINS: '"joins": strides["moved"][2] == moved.shape[2] * strides["moved"][3]'},
+        ),
+        Wrong(
+            "joins-the-other-way",
+            "You ask whether a step along the last axis skips all heads. It is the step along the heads that must skip all "
+            "of the last axis.",
+            {JOINS: '"joins": strides["moved"][3] == moved.shape[2] * strides["moved"][2]'},
         ),
         Wrong(
             "joins-if-not-contiguous",
@@ -137,6 +154,18 @@ EXERCISE = Exercise(
                 SHARES: "(np.shares_memory(mixed, moved), np.shares_memory(moved, copied), "
                 "np.shares_memory(copied, merged))"
             },
+        ),
+        Wrong(
+            "shares-by-base",
+            "You asked whether `base` is `mixed` itself. Two views of a third array share its memory too, and neither is "
+            "the other's base: ask `np.shares_memory`.",
+            {SHARES: "tuple(array.base is mixed for array in (moved, copied, merged))"},
+        ),
+        Wrong(
+            "merged-from-moved",
+            "You merged `moved`, not `copied`. Where its axes can be joined, that gives a view of `moved` with other "
+            "strides, and no view of the copy.",
+            {MERGED: MERGED.replace("copied", "moved")},
         ),
         Wrong(
             "joins-if-contiguous",
