@@ -20,7 +20,8 @@
 # the widths yourself.
 #
 # **The shapes.** A layer's query, key and value kernels are (H, I, O), and its output kernel is (H, O, E). The inputs
-# are (B, T, I) with the first layer's I. Layers attend to themselves and have no biases.
+# are (B, T, I) with the first layer's I. Layers attend to themselves and have no biases. The logits may reach ten
+# thousand and more.
 #
 # **Worked example.** One layer has one head, I = O = E = 1, and kernels 1, 1, 1 and 0.5. One position holds 4. It
 # attends to itself, so the layer returns 2, and the stack 4 + 2 = 6. A second layer of the same kind turns 6 into 6 + 3

@@ -28,13 +28,15 @@ def layer(rng, heads, features, size, width):
 
 
 def draw(rng):
-    """Draw three layers with the same outer width and different inner ones."""
+    """Draw three layers with the same outer width and different inner ones.
+
+    The last one's logits reach some thousands or more, so that their exponentials overflow.
+    """
     batch, positions, features, heads, size = sizes(rng, 5)
     layers = [layer(rng, heads, features, size, features), layer(rng, heads + 1, features, size + 2, features)]
-    return {
-        "inputs": rng.normal(size=(batch, positions, features)),
-        "layers": [*layers, layer(rng, heads, features, size + 1, features)],
-    }
+    last = layer(rng, heads, features, size + 1, features)
+    last["query_kernel"] *= 20
+    return {"inputs": rng.normal(size=(batch, positions, features)), "layers": [*layers, last]}
 
 
 def draw_plain(rng):
@@ -252,6 +254,17 @@ EXERCISE = Exercise(
             "You scaled the logits by the width of the model. Divide them by √O, the root of the head size.",
             {"np.sqrt(query.shape[-1])": "np.sqrt(width)"},
             "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11",
+        ),
+        Wrong(
+            "softmax-overflow",
+            "The exponentials of your large logits overflow, and ∞/∞ is NaN. Subtract the largest logit of each row "
+            "first.",
+            {"np.exp(logits - logits.max(axis=-1, keepdims=True))": "np.exp(logits)"},
+        ),
+        Wrong(
+            "softmax-scale-of-first-layer",
+            "You scaled the logits of every layer by the head size of the first. O may differ from layer to layer.",
+            {"np.sqrt(query.shape[-1])": "np.sqrt(layers[0]['query_kernel'].shape[-1])"},
         ),
         Wrong(
             "third-layer-unchecked",
