@@ -12,8 +12,8 @@
 #
 # What you buy is rank. A head's logits depend on W_i = W_i^Q (W_i^K)^T, which has a rank of at most O. With O = I it can
 # be any matrix. But then the pair of kernels is a waste: you could train W_i itself, with half of the pair's
-# parameters, which is what the original question proposed. So in a layer of this kind, and only there, the asker is
-# right.
+# parameters, which is what the original question proposed. So in a layer of this kind the asker is right, as wherever O
+# is more than half of I.
 #
 # **The shapes.** The query, key and value kernels are (H, I, O), and the output kernel is (H, O, I). The sequence has T
 # positions, attends to itself, and has no biases. A product of an (a, b) matrix with a (b, c) matrix takes a·b·c
