@@ -144,6 +144,16 @@ EXERCISE = Exercise(
             },
         ),
         Wrong(
+            "summed-only-if-in-both",
+            "You sum a letter only if both operands have it. A letter that stands in one operand alone is summed over too "
+            "if the result does not have it.",
+            {
+                'summed = "".join(sorted(set(found) - set(kept)))': "left, right = (set(each) for each in "
+                'operands.replace("...", "").split(","))\n'
+                '    summed = "".join(sorted((left & right) - set(kept)))'
+            },
+        ),
+        Wrong(
             "kept-letters-summed",
             "You returned the letters that are kept. Return those that are summed over: they are missing from the "
             "result.",
