@@ -249,6 +249,15 @@ EXERCISE = Exercise(
             {COLUMNS: "columns = 3"},
         ),
         Wrong(
+            "rows-for-columns",
+            "You exchanged rows and columns. The number of columns is the root of the number of heads, rounded up, and the "
+            "rows follow from it.",
+            {
+                COLUMNS: "rows = int(np.ceil(np.sqrt(heads)))",
+                ROWS: "columns = int(np.ceil(heads / rows))",
+            },
+        ),
+        Wrong(
             "rows-rounded-down",
             "You rounded the number of rows down, so the heads of an incomplete last row are not drawn. Round up.",
             {ROWS: "rows = heads // columns"},
