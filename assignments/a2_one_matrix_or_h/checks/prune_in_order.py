@@ -51,9 +51,17 @@ def draw_equal(rng):
 def pruned(answer, inputs):
     """Prune with a layer that counts the multiplications that depend on the number of heads, and a clock that shows them.
 
-    With the default clock, return only whether each time is positive.
+    What is computed with the layer's output counts too. With the default clock, return only whether each time is positive.
     """
     done = [0]
+
+    class Output(np.ndarray):
+        def __array_ufunc__(self, ufunc, method, *operands, out=None, **more):
+            done[0] += self.size
+            operands = [np.asarray(each) if isinstance(each, Output) else each for each in operands]
+            if out is not None:
+                more["out"] = tuple(np.asarray(each) if isinstance(each, Output) else each for each in out)
+            return getattr(ufunc, method)(*operands, **more)
 
     def layer(inputs, kernels, heads):
         query_kernel, key_kernel, value_kernel, output_kernel = (np.asarray(kernel) for kernel in kernels)
@@ -63,7 +71,7 @@ def pruned(answer, inputs):
         powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
         mixed = np.einsum("BHTS,BSHO->BTHO", powers / powers.sum(axis=-1, keepdims=True), value)
         done[0] += inputs.size * (query_kernel.shape[1] * 3) + 2 * logits.size * query.shape[-1] + mixed.size
-        return mixed.reshape(*mixed.shape[:2], -1) @ output_kernel
+        return (mixed.reshape(*mixed.shape[:2], -1) @ output_kernel).view(Output)
 
     given, kernels = inputs["inputs"], inputs["kernels"]
     target = inputs["share"] * layer(given, kernels, inputs["num_heads"]) + inputs["noise"]
@@ -155,6 +163,25 @@ EXERCISE = Exercise(
                 "        seconds.append(clock() - began)\n": "",
                 ORDER: ORDER + "\n        seconds.append(clock() - began)",
                 "        if len(left) == 1:\n": "        if len(left) == 1:\n            seconds.append(clock() - began)\n",
+            },
+        ),
+        Wrong(
+            "loss-timed",
+            "Your times contain the loss. Read the clock again right after the call of the layer.",
+            {
+                "        seconds.append(clock() - began)\n": "",
+                "        losses.append(np.mean(np.square(output - target)))\n": "        losses.append(np.mean(np.square("
+                "output - target)))\n        seconds.append(clock() - began)\n",
+            },
+        ),
+        Wrong(
+            "step-timed",
+            "Your times are those of the whole steps: trying all heads, and removing one. Time one call of the layer "
+            "that is left.",
+            {
+                "        seconds.append(clock() - began)\n": "        seconds += [] if order else [clock() - began]\n",
+                SMALLER: "began = clock()\n        " + SMALLER,
+                ORDER: ORDER + "\n        seconds.append(clock() - began)",
             },
         ),
         Wrong(
