@@ -77,6 +77,32 @@ EXERCISE = Exercise(
             "seed 001",
         ),
         Wrong(
+            "ablation-instead",
+            "You returned how much the loss changes without the head. That is ablation. A gradient tells of a small "
+            "change, and the loss is not a straight line.",
+            {
+                RESULT: 'apart = np.einsum("BTHO,HOE->HBTE", mixed, output_kernel)\n'
+                "    without = np.mean((output - apart - target) ** 2, axis=(2, 3))\n"
+                "    return np.mean(np.abs(without - np.mean((output - target) ** 2, axis=(1, 2))), axis=1)"
+            },
+        ),
+        Wrong(
+            "each-head-alone",
+            "You compared the output of each head alone with the target. The loss is that of all heads together, and so "
+            "is its gradient.",
+            {
+                RESULT: 'apart = np.einsum("BTHO,HOE->HBTE", mixed, output_kernel)\n'
+                "    sums = 2 * np.mean(apart * (apart - target), axis=(2, 3))\n"
+                "    return np.mean(np.abs(sums), axis=1)"
+            },
+        ),
+        Wrong(
+            "absolute-of-every-position",
+            "You took the absolute value before the sum over the positions. What one position takes away, another may "
+            "give back, and only the sum is the derivative. Sum first.",
+            {SUMS: 'sums = np.einsum("BTH->BH", np.abs(np.einsum("BTHO,BTHO->BTH", mixed, of_mixed)))'},
+        ),
+        Wrong(
             "absolute-of-every-element",
             "You took the absolute value of every element, before the sum. What one position takes away, another may "
             "give back, and only the sum is the derivative. Sum first.",
