@@ -127,6 +127,12 @@ EXERCISE = Exercise(
             {"source != padding": "source != 0"},
         ),
         Wrong(
+            "padding-is-smallest",
+            "You took every token up to the padding token for padding. There may be words with smaller numbers: compare "
+            "for equality.",
+            {"source != padding": "source > padding"},
+        ),
+        Wrong(
             "padding-at-the-end",
             "You counted the words and allowed that many first positions. A sentence may also have its padding at the "
             "beginning.",

@@ -70,6 +70,20 @@ EXERCISE = Exercise(
             {SUMMANDS: '"BHTI,IE->BHTE", mixed, matrices.sum(axis=0)'},
         ),
         Wrong(
+            "output-kernel-of-all-heads",
+            "You summed the output kernels over the heads. Each head has its own part of W^O: give both kernels the same "
+            "letter for H.",
+            {MATRICES: 'matrices = np.einsum("HIO,GOE->HIE", value_kernel, output_kernel)'},
+        ),
+        Wrong(
+            "softmax-again",
+            "You took a softmax of the scores. They are probabilities already: each row sums to one.",
+            {
+                MATRICES: MATRICES + "\n    scores = np.exp(scores)\n"
+                "    scores = scores / scores.sum(axis=-1, keepdims=True)"
+            },
+        ),
+        Wrong(
             "kernels-summed-alone",
             "You summed each of the two kernels over O by itself. Give both the same letter for O.",
             {MATRICES: 'matrices = np.einsum("HIO,HPE->HIE", value_kernel, output_kernel)'},

@@ -95,6 +95,18 @@ EXERCISE = Exercise(
             {COMPARED: "singular > 0"},
         ),
         Wrong(
+            "tolerance-of-numpy",
+            "You left the tolerance to `matrix_rank`. Its own lies near the rounding of the numbers. Use the one that you "
+            "are given.",
+            {RANKS: "ranks = np.linalg.matrix_rank(bilinear)"},
+        ),
+        Wrong(
+            "largest-rank-for-bound",
+            "You returned the largest rank that you found as the bound. The bound says what is possible, and follows from "
+            "the shapes.",
+            {BOUND: "return int(ranks.max()), ranks"},
+        ),
+        Wrong(
             "tolerance-absolute",
             "You compared the singular values with the tolerance itself. Then a head of small numbers loses rank, and "
             "one of large numbers gains some from rounding. Multiply the tolerance by the largest singular value.",

@@ -63,6 +63,15 @@ EXERCISE = Exercise(
             {MEAN: "return residual.sum(axis=(0, 1))"},
         ),
         Wrong(
+            "residual-median",
+            "You took the median. It uses one or two tokens, and forgets what the others say. The errors of rounding are "
+            "bounded, so take the mean of all.",
+            {
+                MEAN: "return np.sort(residual.reshape(-1, residual.shape[-1]), axis=0)[[(residual[..., 0].size - 1) // 2, "
+                "residual[..., 0].size // 2]].mean(axis=0)"
+            },
+        ),
+        Wrong(
             "residual-of-first-token",
             "You used only the first token, so its rounding error goes straight into the bias. Take the mean over all "
             "tokens.",

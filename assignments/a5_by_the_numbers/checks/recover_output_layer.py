@@ -108,6 +108,15 @@ EXERCISE = Exercise(
             {RESIDUAL: "residual = np.max(np.abs(targets - known @ found), axis=0)"},
         ),
         Wrong(
+            "residual-by-freedom",
+            "You divided the squares by the number of tokens less that of the unknowns. That estimates the noise. The "
+            "root mean square divides by the number of tokens.",
+            {
+                RESIDUAL: "residual = np.sqrt(np.sum((targets - known @ found) ** 2, axis=0) / "
+                "np.maximum(len(known) - known.shape[1], 1))"
+            },
+        ),
+        Wrong(
             "bound-without-outputs-rounding",
             "Your bound forgets that the output is rounded too. That adds another half step.",
             {BOUND: "bound = 0.5 * step * np.abs(kernel).sum(axis=0)"},
@@ -129,6 +138,12 @@ EXERCISE = Exercise(
             "You summed the weights with their signs. Weights may cancel, but errors need not: sum the absolute "
             "values.",
             {BOUND: "bound = 0.5 * step * (1 + kernel.sum(axis=0))"},
+        ),
+        Wrong(
+            "bound-absolute-after-the-sum",
+            "You took the absolute value after summing the weights. Weights may cancel, but errors need not: take the "
+            "absolute values first.",
+            {BOUND: "bound = 0.5 * step * (1 + np.abs(kernel.sum(axis=0)))"},
         ),
         Wrong(
             "bound-of-whole-step",
