@@ -47,11 +47,14 @@ def draw_wide(rng):
 
 
 def draw_zeros(rng):
-    """Draw a head whose kernels share no direction, so that W_i is zero."""
+    """Draw a head whose kernels share no direction, so that W_i is zero.
+
+    No head has as high a rank as it could have.
+    """
     heads, features = sizes(rng, 2, least=2, most=5)
     query, key = rng.normal(size=(2, heads, features, 2))
     head = int(rng.integers(heads))
-    query[head, :, 0] = 0
+    query[:, :, 0] = 0
     key[head, :, 1] = 0
     return {"query_kernel": query, "key_kernel": key, "tolerance": 1e-8}
 
@@ -96,14 +99,14 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "tolerance-of-numpy",
-            "You left the tolerance to `matrix_rank`. Its own lies near the rounding of the numbers. Use the one that you "
-            "are given.",
+            "You left the tolerance to `matrix_rank`. Its own lies near the rounding of the numbers. Use the one that "
+            "you are given.",
             {RANKS: "ranks = np.linalg.matrix_rank(bilinear)"},
         ),
         Wrong(
             "largest-rank-for-bound",
-            "You returned the largest rank that you found as the bound. The bound says what is possible, and follows from "
-            "the shapes.",
+            "You returned the largest rank that you found as the bound. The bound says what is possible, and follows "
+            "from the shapes.",
             {BOUND: "return int(ranks.max()), ranks"},
         ),
         Wrong(
