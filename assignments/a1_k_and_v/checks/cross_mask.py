@@ -128,8 +128,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "padding-is-smallest",
-            "You took every token up to the padding token for padding. There may be words with smaller numbers: compare "
-            "for equality.",
+            "You took every token up to the padding token for padding. There may be words with smaller numbers: "
+            "compare for equality.",
             {"source != padding": "source > padding"},
         ),
         Wrong(

@@ -145,8 +145,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "summed-only-if-in-both",
-            "You sum a letter only if both operands have it. A letter that stands in one operand alone is summed over too "
-            "if the result does not have it.",
+            "You sum a letter only if both operands have it. A letter that stands in one operand alone is summed over "
+            "too if the result does not have it.",
             {
                 'summed = "".join(sorted(set(found) - set(kept)))': "left, right = (set(each) for each in "
                 'operands.replace("...", "").split(","))\n'

@@ -88,8 +88,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "each-head-alone",
-            "You compared the output of each head alone with the target. The loss is that of all heads together, and so "
-            "is its gradient.",
+            "You compared the output of each head alone with the target. The loss is that of all heads together, and "
+            "so is its gradient.",
             {
                 RESULT: 'apart = np.einsum("BTHO,HOE->HBTE", mixed, output_kernel)\n'
                 "    sums = 2 * np.mean(apart * (apart - target), axis=(2, 3))\n"

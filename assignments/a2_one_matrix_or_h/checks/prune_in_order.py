@@ -6,6 +6,7 @@ from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 LEFT = "left, order, losses, seconds = list(range(num_heads)), [], [], []"
 BEGAN = "        began = clock()\n"
+LOSS = "        losses.append(np.mean(np.square(output - target)))\n"
 SMALLER = "smaller = [prune_head(*kernels, len(left), head) for head in range(len(left))]"
 BEST = "best = int(np.argmin([loss(each, len(left) - 1) for each in smaller]))"
 KERNELS = "        kernels = smaller[best]\n"
@@ -51,7 +52,8 @@ def draw_equal(rng):
 def pruned(answer, inputs):
     """Prune with a layer that counts the multiplications that depend on the number of heads, and a clock that shows them.
 
-    What is computed with the layer's output counts too. With the default clock, return only whether each time is positive.
+    What is computed with the layer's output counts too. With the default clock, return only whether each time is
+    positive.
     """
     done = [0]
 
@@ -170,8 +172,15 @@ EXERCISE = Exercise(
             "Your times contain the loss. Read the clock again right after the call of the layer.",
             {
                 "        seconds.append(clock() - began)\n": "",
-                "        losses.append(np.mean(np.square(output - target)))\n": "        losses.append(np.mean(np.square("
-                "output - target)))\n        seconds.append(clock() - began)\n",
+                LOSS: LOSS + "        seconds.append(clock() - began)\n",
+            },
+        ),
+        Wrong(
+            "first-loss-timed",
+            "The first of your times contains the loss. Read the clock again right after the call of the layer.",
+            {
+                "        seconds.append(clock() - began)\n": "        seconds += [clock() - began] if order else []\n",
+                LOSS: LOSS + "        seconds += [] if order else [clock() - began]\n",
             },
         ),
         Wrong(

@@ -71,8 +71,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "output-kernel-of-all-heads",
-            "You summed the output kernels over the heads. Each head has its own part of W^O: give both kernels the same "
-            "letter for H.",
+            "You summed the output kernels over the heads. Each head has its own part of W^O: give both kernels the "
+            "same letter for H.",
             {MATRICES: 'matrices = np.einsum("HIO,GOE->HIE", value_kernel, output_kernel)'},
         ),
         Wrong(

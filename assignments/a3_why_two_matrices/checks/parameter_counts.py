@@ -77,9 +77,15 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "half-less-one",
-            "You subtract one from half of I. That is right if I is even. If I is odd, I / 2 is not an integer, and you "
-            "leave out a size that is cheaper.",
+            "You subtract one from half of I. That is right if I is even. If I is odd, I / 2 is not an integer, and "
+            "you leave out a size that is cheaper.",
             {LARGEST: "max(features // 2 - 1, 0)"},
+        ),
+        Wrong(
+            "half-less-one-negative",
+            "You subtract one from half of I. That is right if I is even. If I is odd, I / 2 is not an integer, and "
+            "you leave out a size that is cheaper; for I = 1 the result is even negative.",
+            {LARGEST: "features // 2 - 1"},
         ),
         Wrong(
             "break-even-of-one-matrix",

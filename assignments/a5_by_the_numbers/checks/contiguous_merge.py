@@ -126,14 +126,14 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "joins-by-first-size",
-            "For “joins”, you multiply by the number of heads. A step along the heads must skip all of the *second* axis, "
-            "so its size counts.",
+            "For “joins”, you multiply by the number of heads. A step along the heads must skip all of the *second* "
+            "axis, so its size counts.",
             {JOINS: '"joins": strides["moved"][2] == moved.shape[2] * strides["moved"][3]'},
         ),
         Wrong(
             "joins-the-other-way",
-            "You ask whether a step along the last axis skips all heads. It is the step along the heads that must skip all "
-            "of the last axis.",
+            "You ask whether a step along the last axis skips all heads. It is the step along the heads that must skip "
+            "all of the last axis.",
             {JOINS: '"joins": strides["moved"][3] == moved.shape[2] * strides["moved"][2]'},
         ),
         Wrong(
@@ -157,8 +157,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "shares-by-base",
-            "You asked whether `base` is `mixed` itself. Two views of a third array share its memory too, and neither is "
-            "the other's base: ask `np.shares_memory`.",
+            "You asked whether `base` is `mixed` itself. Two views of a third array share its memory too, and neither "
+            "is the other's base: ask `np.shares_memory`.",
             {SHARES: "tuple(array.base is mixed for array in (moved, copied, merged))"},
         ),
         Wrong(

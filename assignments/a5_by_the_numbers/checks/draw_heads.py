@@ -250,8 +250,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "rows-for-columns",
-            "You exchanged rows and columns. The number of columns is the root of the number of heads, rounded up, and the "
-            "rows follow from it.",
+            "You exchanged rows and columns. The number of columns is the root of the number of heads, rounded up, and "
+            "the rows follow from it.",
             {
                 COLUMNS: "rows = int(np.ceil(np.sqrt(heads)))",
                 ROWS: "columns = int(np.ceil(heads / rows))",

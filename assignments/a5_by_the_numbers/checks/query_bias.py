@@ -64,11 +64,10 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "residual-median",
-            "You took the median. It uses one or two tokens, and forgets what the others say. The errors of rounding are "
-            "bounded, so take the mean of all.",
+            "You took the median. It uses one or two tokens, and forgets what the others say. The errors of rounding "
+            "are bounded, so take the mean of all.",
             {
-                MEAN: "return np.sort(residual.reshape(-1, residual.shape[-1]), axis=0)[[(residual[..., 0].size - 1) // 2, "
-                "residual[..., 0].size // 2]].mean(axis=0)"
+                MEAN: "return np.median(residual, axis=(0, 1))",
             },
         ),
         Wrong(
