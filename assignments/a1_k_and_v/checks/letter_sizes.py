@@ -96,7 +96,7 @@ EXERCISE = Exercise(
             each_side,
         ),
         Check("edge", "the dots stand for no axis, or for several", 1, draw_axes, times=5),
-        Check("edge", "the summed letters are in alphabetical order", 1, draw_unsorted, times=1),
+        Check("edge", "all summed letters, four of them, in alphabetical order", 1, draw_unsorted, times=1),
         Check("edge", "letters of the same size are still different letters", 1, draw_equal),
     ),
     wrong=(
