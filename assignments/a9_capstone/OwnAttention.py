@@ -46,7 +46,7 @@ class OwnAttention(keras.layers.Layer):
         use_causal_mask: Whether t attends only to s ≤ t, in addition to the mask.
 
     Returns:
-        The output (B, T, I).
+        The output (B, T, I), right even if logits lie below -100,000.
     """
 
     def __init__(self, num_heads, key_dim, **kwargs):

@@ -43,12 +43,13 @@ def draw_empty(rng):
 
 
 def draw_overflow(rng):
-    """Draw products that exceed 65,504 before they are scaled, but not after."""
+    """Draw products beyond 65,504 before they are scaled and after. In every other row they are below -65,504."""
     inputs = draw_inputs(rng, 1.0, 1.0, 64)
     signs = np.sign(rng.normal(size=(*inputs["query"].shape[:2], 1, 64)))
+    turned = (-1.0) ** np.arange(inputs["query"].shape[2])[:, None]
     # Whole numbers, so that float32 sums them exactly in any order.
-    query = np.round(signs * 50 + inputs["query"] * 3)
-    key = np.round(signs * 50 + inputs["key"] * 3)
+    query = np.round(turned * signs * 120 + inputs["query"] * 3)
+    key = np.round(signs * 120 + inputs["key"] * 3)
     return inputs | {"query": query.astype(np.float16), "key": key.astype(np.float16)}
 
 
@@ -97,7 +98,7 @@ EXERCISE = Exercise(
         *standard(draw, signature=1),
         Check("shape", "the result is float16 and has the right shape", 2, draw, judge=judge_dtype),
         Check("values", "every element is right, for numbers of ordinary size", 3, draw, tolerance=TOLERANCE),
-        Check("edge", "products of query and key beyond 65,504", 3, draw_overflow, tolerance=TOLERANCE),
+        Check("edge", "products of query and key beyond 65,504 and below -65,504", 3, draw_overflow, tolerance=TOLERANCE),
         Check("edge", "large logits that lie close together", 2, draw_rounding, tolerance=TOLERANCE),
         Check("edge", "scores of which float16 holds few digits", 1, draw_small_scores, tolerance=TOLERANCE),
         Check("edge", "rows with nothing to attend to", 2, draw_empty, tolerance=TOLERANCE),
@@ -110,6 +111,12 @@ EXERCISE = Exercise(
             "become NaN. Casting the product afterwards is too late: it is ∞ already. Cast query and key first.",
             {CAST: "", LOGITS: "logits = (query @ np.swapaxes(key, -1, -2)) / query.shape[-1] ** 0.5"},
             "ultralytics/ultralytics#24990, pytorch/pytorch#119131, stanford-crfm/mistral#66",
+        ),
+        Wrong(
+            "half-product-cast",
+            "You cast the product of query and key to float32. That is too late: where it exceeds 65,504, it is ∞ already. "
+            "Cast query and key first.",
+            {CAST: "", LOGITS: "logits = (query @ np.swapaxes(key, -1, -2)).astype(np.float32) / query.shape[-1] ** 0.5"},
         ),
         Wrong(
             "half-logits-rounded",
@@ -148,6 +155,16 @@ EXERCISE = Exercise(
             "You filled hidden logits with a finite number, such as -1e9 or the lowest number of float16. A row with "
             "nothing to attend to then attends to everything equally; it must give zeros.",
             {MASKED: MASKED.replace("-np.inf", "np.finfo(np.float16).min")},
+        ),
+        Wrong(
+            "half-fill-finite",
+            "You filled hidden logits with a finite number, such as the lowest one of float16. Visible logits can be below "
+            "it in float32, and then the hidden keys take their share. Fill with -∞.",
+            {
+                MASKED: MASKED.replace("-np.inf", "-65504.0"),
+                RETURN: "output = np.where(mask.any(axis=-1)[:, None, :, None], scores @ value, 0)\n"
+                "    return output.astype(np.float16)",
+            },
         ),
         Wrong(
             "result-not-half",

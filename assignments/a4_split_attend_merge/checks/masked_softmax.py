@@ -33,9 +33,10 @@ def draw_empty(rng):
 
 
 def draw_far(rng):
-    """Draw logits of thousands, other ones in each row, of which the hidden ones are far larger than the others."""
+    """Draw logits of hundreds of thousands, below 0 in every other row. The hidden ones are far larger than the others."""
     inputs = draw(rng)
-    rows = 2000.0 * rng.normal(size=(*inputs["logits"].shape[:3], 1))
+    shape = inputs["logits"].shape
+    rows = 2e5 * (1 + rng.random((*shape[:3], 1))) * (-1.0) ** np.arange(shape[2])[:, None]
     return inputs | {"logits": inputs["logits"] + rows + np.where(inputs["mask"][:, None], 0.0, 2000.0)}
 
 
@@ -96,7 +97,7 @@ EXERCISE = Exercise(
         *standard(draw, signature=1, shape=1),
         Check("values", "every element of scores and gradient is right, if no row is empty", 4, draw),
         Check("edge", "rows with nothing to attend to get zeros, and no gradient", 2, draw_empty),
-        Check("edge", "logits of thousands, the hidden ones far larger than the others", 2, draw_far),
+        Check("edge", "logits of hundreds of thousands, the hidden ones far larger than the others", 2, draw_far),
         *standard(draw_empty, unchanged=1),
         # These come last, in this order: what the first does to NumPy lasts, so that NaN raises an error in both.
         Check(
@@ -155,6 +156,12 @@ EXERCISE = Exercise(
             "the usual -1e9, added",
         ),
         Wrong(
+            "fill-too-small",
+            "You fill hidden logits with a number that visible ones can be below. It is then the largest of its row, and "
+            "nothing is left of the visible ones. Nothing is below -∞.",
+            {MASKED: MASKED.replace("-np.inf", "-1e4"), SCORES: SCORES + " * mask[:, None]"},
+        ),
+        Wrong(
             "mask-after-softmax",
             "You applied the mask after the softmax, so rows sum to less than one. Apply it to the logits.",
             {MASKED: "masked = logits", SCORES: SCORES + " * mask[:, None]"},
@@ -182,6 +189,11 @@ EXERCISE = Exercise(
             "gradient-unweighted-sum",
             "In the gradient, you summed g alone. Weight each element of g by its score.",
             {GRADIENT: GRADIENT.replace("np.sum(scores * upstream", "np.sum(upstream")},
+        ),
+        Wrong(
+            "gradient-mean",
+            "In the gradient, you subtracted the mean of g. Weight each element of g by its score.",
+            {GRADIENT: GRADIENT.replace("np.sum(scores * upstream", "np.mean(upstream")},
         ),
         Wrong(
             "gradient-past-softmax",

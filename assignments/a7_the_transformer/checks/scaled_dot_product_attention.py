@@ -61,9 +61,11 @@ def draw_common(rng):
 
 
 def draw_large(rng):
-    """Return logits of thousands, with weights that are nearly 0 or 1."""
+    """Return logits of hundreds of thousands, below 0 in every other row, with weights that are nearly 0 or 1."""
     found = draw(rng)
-    return {**found, "q": 60.0 * found["q"], "k": 60.0 * found["k"]}
+    q, k = 60.0 * found["q"], 60.0 * found["k"]
+    q[..., 0], k[..., 0] = 1000.0 * (-1.0) ** np.arange(q.shape[1]), 1000.0  # the same for all keys of a query
+    return {**found, "q": q, "k": k}
 
 
 def common(answer, inputs):
@@ -94,7 +96,7 @@ EXERCISE = Exercise(
         Check("invariants", "weights sum to 1, and nothing goes to what is hidden", 2, draw, judge=shares),
         Check("edge", "without a mask, and with integers as values", 1, draw_plain),
         Check("edge", "a query with nothing to attend to gets zeros, not NaN and not an average", 2, draw_padding),
-        Check("edge", "logits of thousands do not overflow", 1, draw_large),
+        Check("edge", "logits of hundreds of thousands", 1, draw_large),
         Check("edge", "one mask for all items of the batch, (1, T, S) or (T, S)", 1, draw_common, common),
     ),
     wrong=(
@@ -156,6 +158,12 @@ EXERCISE = Exercise(
             "empty-row-unmasked",
             "Where everything is hidden, your weights look as if nothing were: adding -1e9 to all logits of a row does not change its softmax. Such a query has nothing to attend to and must get zeros.",
             {HIDDEN: "logits = logits + np.where(allowed, 0.0, -1e9)"},
+        ),
+        Wrong(
+            "fill-too-small",
+            "You fill hidden logits with a number that visible ones can be below. It is then the largest of its row, and "
+            "nothing is left of the visible ones. Nothing is below -∞.",
+            {HIDDEN: HIDDEN.replace("-np.inf", "-1e4"), POWERS: POWERS + " * allowed"},
         ),
         Wrong(
             "largest-of-hidden",

@@ -27,6 +27,16 @@ def weights(rng, heads, size, query, value):
     return found
 
 
+def lowered(weights):
+    """Return weights with which all logits of the first head are lower by hundreds of thousands, and else as far apart.
+
+    The last feature of that head's keys is the same for all, so its product with that of a query hides nothing.
+    """
+    weights["key_kernel"][0, :, -1] = 0
+    weights["query_bias"][0, -1], weights["key_bias"][0, -1] = 1000, -1000
+    return weights
+
+
 def draw(rng):
     """Draw cross-attention with a key of its own and a mask (B, T, S)."""
     batch, rows, columns, heads, size, query, value = sizes(rng, 7)
@@ -37,7 +47,7 @@ def draw(rng):
         "value": rng.normal(size=(batch, columns, value)),
         "key": 0.5 * rng.normal(size=(batch, columns, value)),
         "attention_mask": mask,
-        "weights": weights(rng, heads, size, query, value),
+        "weights": lowered(weights(rng, heads, size, query, value)),
         "use_causal_mask": False,
     }
 
@@ -55,6 +65,7 @@ def draw_padding(rng):
     mask = np.arange(columns) >= hidden
     # Some hidden logits are larger than all visible ones by hundreds: a mask of -50 does not hide them.
     value = found["value"] * np.where(mask, 1, 60).swapaxes(1, 2)
+    found["weights"]["query_bias"][0, -1] = 0  # single precision has few digits for logits of hundreds of thousands
     return {**found, "value": value, "key": None, "attention_mask": mask, "dtype": "float32"}
 
 
@@ -67,7 +78,7 @@ def draw_causal(rng):
         "value": 0.5 * rng.normal(size=(batch, columns, width)),
         "key": None,
         "attention_mask": None,
-        "weights": weights(rng, heads, size, width, width),
+        "weights": lowered(weights(rng, heads, size, width, width)),
         "use_causal_mask": True,
     }
 
@@ -224,6 +235,34 @@ EXERCISE = Exercise(
                 MASKED: "            logits = logits - 50 * (1 - ops.cast(mask, logits.dtype))\n",
                 HIDDEN: "            logits = logits - 50 * (1 - ops.cast(causal, logits.dtype))\n",
             },
+        ),
+        Wrong(
+            "fill-too-small",
+            "Your number for hidden logits is not negative enough. Visible logits can be below it, and then the hidden "
+            "key takes their share.",
+            {MASKED: MASKED.replace("-1e30", "-100.0"), HIDDEN: HIDDEN.replace("-1e30", "-100.0")},
+        ),
+        Wrong(
+            "fill-too-small-for-mask",
+            "Where `attention_mask` hides a key, your number for its logit is not negative enough. Visible logits can be "
+            "below it, and then the hidden key takes their share.",
+            {MASKED: MASKED.replace("-1e30", "-100.0")},
+        ),
+        Wrong(
+            "fill-too-small-for-causal",
+            "Where `use_causal_mask` hides a key, your number for its logit is not negative enough. Visible logits can be "
+            "below it, and then the hidden key takes their share.",
+            {HIDDEN: HIDDEN.replace("-1e30", "-100.0")},
+        ),
+        Wrong(
+            "causal-replaces-mask",
+            "With `use_causal_mask`, your `attention_mask` has no effect. Both masks must apply.",
+            {"if attention_mask is not None:": "if attention_mask is not None and not use_causal_mask:"},
+        ),
+        Wrong(
+            "output-bias-for-each-head",
+            "You add the output's bias once for each head. It is one bias, added once, after the sum over the heads.",
+            {OUTPUT: OUTPUT.replace("+ self", "+ self.num_heads * self")},
         ),
         Wrong(
             "kernels-begin-at-zero",
