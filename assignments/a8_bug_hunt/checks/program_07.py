@@ -56,6 +56,18 @@ EXERCISE = Exercise(
             {TRIANGLE: "np.tri(rows, columns, rows - columns, dtype=bool)"},
         ),
         Wrong(
+            "causal-moved-with-more-queries",
+            "You shift the triangle to the other side if there are more queries than keys. It should not be shifted then "
+            "either.",
+            {TRIANGLE: "np.tri(rows, columns, max(rows - columns, 0), dtype=bool)"},
+        ),
+        Wrong(
+            "causal-right-with-more-keys",
+            "You no longer shift the triangle if there are more keys than queries. With more queries than keys you still "
+            "do, and the first queries see nothing.",
+            {TRIANGLE: "np.tri(rows, columns, min(columns - rows, 0), dtype=bool)"},
+        ),
+        Wrong(
             "causal-never-negative",
             "You shift the triangle only if there are more keys than queries. It should not be shifted then either.",
             {TRIANGLE: "np.tri(rows, columns, max(columns - rows, 0), dtype=bool)"},

@@ -69,7 +69,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "padding-zeroes-key",
-            "You set the padding's keys to zero. Its logits are then 0, and it keeps a share of the softmax.",
+            "You set the padding's keys or its logits to zero. It keeps a share of exp(0) of the softmax.",
             {MASKED: "pass", PROJECTED: PROJECTED + "\n    K = K * mask[:, None, :, None]"},
             "castorini/castor#176",
         ),
