@@ -5,9 +5,9 @@
 # explains all the steps ends by asking just this. Take a role away, twice, and look at what is lost.
 #
 # **The idea.** *Query and key with one kernel.* The logit of t for s is then the logit of s for t: q_t · q_s = q_s · q_t.
-# A verb cannot look for its noun without being looked for as much. And a word tends to look at itself: of any two
-# words, at least one has a larger logit for itself than for the other one, because q_t · q_s is never larger than both
-# q_t · q_t and q_s · q_s. A head that has to look at the *next* word cannot be made this way.
+# A verb cannot look for its noun without being looked for as much. And a word tends to look at itself: of any two words
+# with different queries, at least one has a larger logit for itself than for the other one, because 2 · q_t · q_s is
+# smaller than q_t · q_t + q_s · q_s. A head that has to look at the *next* word cannot be made this way.
 #
 # *Key and value with one kernel.* What a word is found by is then what it hands over. A key that says "plural noun" lets
 # a verb find the noun, but the verb wants to know *which* noun. The result is an average of keys, and has only what the

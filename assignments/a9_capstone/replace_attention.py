@@ -41,7 +41,7 @@ def replace_attention(model):
     Args:
         model: A functional Keras model. It contains `keras.layers.MultiHeadAttention` layers, with biases, each with its
             own number of heads (`num_heads`) and head size (`key_dim`). They are called with `attention_mask` or
-            `use_causal_mask`. Some layers may be frozen (`trainable` is False).
+            `use_causal_mask`. Some layers may be frozen (`trainable` is False); they need not be frozen in the copy.
 
     Returns:
         A new model in which each of these layers is an `OwnAttention` of the same name. All layers have the weights of

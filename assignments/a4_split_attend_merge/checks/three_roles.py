@@ -111,6 +111,12 @@ EXERCISE = Exercise(
             {KEYS: '"key_is_value": attend(query, value) @ value'},
         ),
         Wrong(
+            "value-kernel-finds",
+            "You compared the queries with the values, and mixed the keys. Of key and value, it is the key kernel that "
+            "serves both: compare with the keys, and mix the keys.",
+            {KEYS: '"key_is_value": attend(query, value) @ key'},
+        ),
+        Wrong(
             "values-not-projected",
             "You mixed the inputs of the layer. The value kernel projects them first.",
             {PROJECTED: "query, key, value = inputs @ query_kernel, inputs @ key_kernel, inputs"},

@@ -207,6 +207,22 @@ EXERCISE = Exercise(
             {PADDINGS: "for padding in (value_mask,):"},
         ),
         Wrong(
+            "key-mask-replaces-value-mask",
+            "With a `key_mask`, your `value_mask` has no effect. A position is visible only if neither hides it.",
+            {PADDINGS: "for padding in (value_mask if key_mask is None else key_mask,):"},
+        ),
+        Wrong(
+            "query-mask-hides",
+            "You hide everything from the queries that `query_mask` calls padding. It hides nothing here: Keras attaches it "
+            "to the output, and a query always has something to attend to.",
+            {
+                PADDINGS: "if query_mask is not None:\n"
+                '            rows = ops.expand_dims(ops.cast(query_mask, "bool"), 2)\n'
+                "            rows = rows if mask is None or len(mask.shape) == 3 else ops.expand_dims(rows, 1)\n"
+                "            mask = rows if mask is None else ops.logical_and(mask, rows)\n        " + PADDINGS
+            },
+        ),
+        Wrong(
             "inputs-key-is-value",
             "You do not pass the key on to `HeadsAttention`, which then uses the value as key.",
             {"            key,\n            attention_mask=mask": "            attention_mask=mask"},

@@ -117,6 +117,12 @@ EXERCISE = Exercise(
             "SamLynnEvans/Transformer#10, d2l-ai/d2l-en#2661",
         ),
         Wrong(
+            "embedding-scaled-after-positions",
+            "You multiply the positions by √d too. It belongs to the embedding alone.",
+            {EMBEDDED: "x = self.embedding(x)", POSITIONS: POSITIONS + "\n        x = x * self.embedding_dim**0.5"},
+            "khirotaka/SAnD#3",
+        ),
+        Wrong(
             "positions-missing",
             "You add no positions.",
             {POSITIONS: ""},

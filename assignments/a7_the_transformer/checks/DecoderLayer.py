@@ -186,6 +186,12 @@ EXERCISE = Exercise(
             {LAST: LAST.replace("scores1, scores2", "scores2, scores1")},
         ),
         Wrong(
+            "dropout-never",
+            "You do not apply dropout after the fully connected part.",
+            {FORWARD: "forward = self.ffn(block2)"},
+            "tensorflow/tensorflow#42625",
+        ),
+        Wrong(
             "look-ahead-not-read",
             "You use Keras' causal mask instead of `look_ahead_mask`, which can hide the target's padding too.",
             {FIRST: FIRST.replace("attention_mask=look_ahead_mask", "use_causal_mask=look_ahead_mask is not None")},

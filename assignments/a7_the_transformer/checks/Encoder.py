@@ -128,6 +128,11 @@ EXERCISE = Exercise(
             {POSITIONS: "", LOOP: "x = x + ops.cast(self.pos_encoding[:, :length], x.dtype)\n            " + LOOP},
         ),
         Wrong(
+            "positions-in-every-layer-too",
+            "You add the positions below the first layer, and in every layer again. Add them once, below the first.",
+            {LOOP: "x = x + ops.cast(self.pos_encoding[:, :length], x.dtype)\n            " + LOOP},
+        ),
+        Wrong(
             "mask-argument-ignored",
             "You do not pass the mask to the layers, so they attend to padding.",
             {LOOP: LOOP.replace(", mask=mask", "")},

@@ -45,6 +45,12 @@ EXERCISE = Exercise(
             {SUM: SUM.replace("1", "0")},
         ),
         Wrong(
+            "softmax-largest-over-queries",
+            "You take only the sum over the keys. The largest logit is still taken over the queries, so each key of a query "
+            "loses another number before the exponential.",
+            {LARGEST: LARGEST.replace("1", "0")},
+        ),
+        Wrong(
             "softmax-over-heads",
             "Your softmax runs over the last axis, as it usually does. Here the last axis holds the heads.",
             {SUM: SUM.replace("1", "-1"), LARGEST: LARGEST.replace("1", "-1")},

@@ -344,6 +344,17 @@ EXERCISE = Exercise(
             {CLOSE: "if not np.allclose(steps[name], array):"},
         ),
         Wrong(
+            "tolerance-of-each-element",
+            "You compare each difference with its own element. Small elements of a right layer differ by more than their "
+            "10,000th: compare with the largest number of the array.",
+            {CLOSE: "if not np.allclose(steps[name], array, rtol=1e-4, atol=0):"},
+        ),
+        Wrong(
+            "norms-compared",
+            "You compare a norm or an average of the differences. A single wrong number hardly changes it. Compare elements.",
+            {CLOSE: "if not np.linalg.norm(steps[name] - array) <= 1e-4 * np.linalg.norm(array):"},
+        ),
+        Wrong(
             "order-of-the-dict",
             "You go through the suspect's dict as it comes. Go through the steps in the order in which they are computed.",
             {LOOP: "for name, array in ((name, right[name]) for name in steps):"},
