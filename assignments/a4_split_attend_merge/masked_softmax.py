@@ -30,7 +30,8 @@ def masked_softmax(logits, mask, upstream):
     """Return a softmax over the positions that the mask allows, and its gradient.
 
     Args:
-        logits: Scaled logits, (B, H, T, S). Where they are hidden they may hold anything, even ∞ and NaN.
+        logits: Scaled logits, (B, H, T, S), of up to hundreds of thousands, below 0 too. Where they are hidden they may
+            hold anything, even ∞ and NaN.
         mask: Boolean mask, (B, T, S), True where t may attend to s. A row may be all False.
         upstream: Gradient of the loss with respect to the scores, (B, H, T, S), finite.
 

@@ -37,7 +37,7 @@ def scaled_dot_product_attention(query, key, value, mask):
         mask: Boolean mask, (B, T, S), True where t may attend to s. Every row has at least one True.
 
     Returns:
-        The output, (B, H, T, O), and the scores, (B, H, T, S).
+        The output, (B, H, T, O), and the scores, (B, H, T, S), right also for logits of hundreds of thousands.
     """
     ### BEGIN SOLUTION
     logits = query @ np.swapaxes(key, -1, -2)

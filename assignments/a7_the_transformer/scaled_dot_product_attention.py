@@ -37,7 +37,8 @@ def scaled_dot_product_attention(q, k, v, mask=None):
             `None` hides nothing.
 
     Returns:
-        The output (B, T, V) and the weights (B, T, S). The weights of a query with nothing to attend to are 0.
+        The output (B, T, V) and the weights (B, T, S), right also for logits of hundreds of thousands. The weights of a
+        query with nothing to attend to are 0.
     """
     ### BEGIN SOLUTION
     logits = np.matmul(q, np.swapaxes(k, -1, -2)) / np.sqrt(k.shape[-1])

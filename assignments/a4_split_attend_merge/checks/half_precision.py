@@ -98,7 +98,9 @@ EXERCISE = Exercise(
         *standard(draw, signature=1),
         Check("shape", "the result is float16 and has the right shape", 2, draw, judge=judge_dtype),
         Check("values", "every element is right, for numbers of ordinary size", 3, draw, tolerance=TOLERANCE),
-        Check("edge", "products of query and key beyond 65,504 and below -65,504", 3, draw_overflow, tolerance=TOLERANCE),
+        Check(
+            "edge", "products of query and key beyond 65,504 and below -65,504", 3, draw_overflow, tolerance=TOLERANCE
+        ),
         Check("edge", "large logits that lie close together", 2, draw_rounding, tolerance=TOLERANCE),
         Check("edge", "scores of which float16 holds few digits", 1, draw_small_scores, tolerance=TOLERANCE),
         Check("edge", "rows with nothing to attend to", 2, draw_empty, tolerance=TOLERANCE),
@@ -116,7 +118,10 @@ EXERCISE = Exercise(
             "half-product-cast",
             "You cast the product of query and key to float32. That is too late: where it exceeds 65,504, it is ∞ already. "
             "Cast query and key first.",
-            {CAST: "", LOGITS: "logits = (query @ np.swapaxes(key, -1, -2)).astype(np.float32) / query.shape[-1] ** 0.5"},
+            {
+                CAST: "",
+                LOGITS: "logits = (query @ np.swapaxes(key, -1, -2)).astype(np.float32) / query.shape[-1] ** 0.5",
+            },
         ),
         Wrong(
             "half-logits-rounded",
