@@ -115,6 +115,11 @@ EXERCISE = Exercise(
             "delzac/cntkx#10",
         ),
         Wrong(
+            "penalty-times-root",
+            "You multiplied the penalty by √O. After the scale, it is taken off as it is.",
+            {THEN: THEN + " * np.sqrt(size)"},
+        ),
+        Wrong(
             "mask-filled",
             "You replaced hidden logits by the penalty. Subtract the penalty from them.",
             {

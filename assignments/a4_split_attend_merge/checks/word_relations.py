@@ -11,13 +11,15 @@ LIKENESS = '"likeness": words @ words.T'
 
 
 def draw(rng):
-    """Draw relations of which the first two share the feature that asks. A pair may occur twice."""
+    """Draw relations of which the first two share the feature that asks. The first pair occurs twice."""
     count, features, relations = sizes(rng, 3, least=3)
     asks = rng.integers(features, size=relations)
     answers = (asks + rng.permutation(np.arange(relations) % features)) % features
     asks[:2] = asks[0]
     if relations > 1:
         answers[1] = (answers[0] + 1) % features
+    if relations > 2:
+        asks[2], answers[2] = asks[0], answers[0]
     return {
         "words": np.round(rng.normal(size=(count, features)), 2),
         "pairs": np.stack([asks, answers], axis=1),
@@ -114,6 +116,16 @@ EXERCISE = Exercise(
             "You took the likeness of the words for the logits. It knows no relation, and every word is most like itself.",
             {LOGITS: '"logits": words @ words.T'},
             "seed 003",
+        ),
+        Wrong(
+            "pair-twice-added-once",
+            "You added the strengths to one matrix with `+=` and indices, which counts a pair that occurs twice only once. "
+            "The product of the two kernels counts both.",
+            {
+                "    return {": "    matrix = np.zeros((words.shape[1], words.shape[1]))\n"
+                "    matrix[pairs[:, 0], pairs[:, 1]] += strengths\n    return {",
+                LOGITS: '"logits": words @ matrix @ words.T',
+            },
         ),
         Wrong(
             "likeness-of-the-queries",
