@@ -31,8 +31,8 @@ def translate(transformer, source, start_id, end_id, max_length):
     """Decode greedily: append the most probable next token, again and again.
 
     Args:
-        transformer: A model that is called as your `Transformer` is, with `training` and its three masks by name. It
-            returns probabilities (B, T, V) and a dict.
+        transformer: A model that is called as your `Transformer` is, with `training` and its three masks by name, in the
+            shapes that yours takes. It returns probabilities (B, T, V) and a dict.
         source: Ids (B, S), integers; 0 is padding.
         start_id: Token that begins every target sentence.
         end_id: Token that ends it.

@@ -36,15 +36,17 @@ def made_up(answer, inputs):
         size = target.shape[1]
         first = np.ones((1, 1, source.shape[1])) if enc_padding_mask is None else np.asarray(enc_padding_mask)
         second = np.ones((1, 1, source.shape[1])) if dec_padding_mask is None else np.asarray(dec_padding_mask)
-        third = np.broadcast_to(1 if look_ahead_mask is None else np.asarray(look_ahead_mask), (1, size, size))
+        third = 1 if look_ahead_mask is None else np.asarray(look_ahead_mask)
+        third = np.broadcast_to(third, (len(target), size, size))
         source_sum = ((first + 2 * second) * (source + 1)[:, None]).sum(axis=-1)  # (B, 1)
         target_sum = (target + 1) * (1 + np.arange(size))  # (B, T)
         for _ in range(2):  # like two layers, so what earlier positions see matters too
             target_sum = (third * target_sum[:, None]).sum(axis=-1)
         logits = table[(source_sum + target_sum + (11 if training else 0)).astype(int) % len(table)]  # (B, T, V)
-        # The end token comes late, but in the first sentence at once.
-        late = np.where(np.arange(len(source)) == 0, -30.0 * (size == 1), 3.0 * (size < 3))[:, None, None]
-        logits = logits - late * (np.arange(7) == inputs["end"])
+        # The end token comes late, but in the first sentence at once. 0 is padding, so it never comes.
+        place = np.arange(size)
+        late = np.where(np.arange(len(source))[:, None] == 0, -30.0 * (place == 0), 3.0 * (place < 2))[..., None]
+        logits = logits - late * (np.arange(7) == inputs["end"]) - 30.0 * (np.arange(7) == 0)
         powers = np.exp(logits)
         return powers / powers.sum(axis=-1, keepdims=True), {}
 
