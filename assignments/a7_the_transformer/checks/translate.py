@@ -91,12 +91,8 @@ def draw_dates(rng):
 
 def learned(answer, inputs):
     """Train the learner's Transformer and read new dates, unless `translate` fails on a model that recites a sentence."""
-    import warnings
-
     import keras
     import tensorflow as tf
-
-    warnings.filterwarnings("ignore", "You are using a softmax over axis")  # warns of one token in the first round
 
     def by_heart(source, target, training=None, **masks):
         tokens = [5, 7, 2, 9, 9][: target.shape[1]]
