@@ -49,7 +49,6 @@ from kmha.verify.diagnosing.weights import (
     Variable,
     arrangements,
     extras_of,
-    listed_heads,
     number_of_heads,
     number_with_role,
     possible_sizes,
@@ -248,8 +247,10 @@ class LayerCandidate(Candidate):
 
     @property
     def is_in_given_mode(self) -> bool:
-        """True if an argument that was given says whether the layer trains."""
-        return any(naming.argument(name) in ("training", "deterministic") for name in self.given)
+        """True if an argument that was given says whether the layer trains, or if only the constructor can say so."""
+        modes = {"training", "deterministic"}
+        names = self.given if modes & self.roles.keys() else {**self.given, **self.constructor_parameters}
+        return any(naming.argument(name) in modes for name in names)
 
     def input_layouts(self) -> list[dict[str, Any]]:
         is_instance = not isinstance(self.thing, type)
@@ -317,11 +318,11 @@ class LayerCandidate(Candidate):
             return self.thing
         return self.adapter.new(self.layer_class, self.constructor_of(2, 4), "float32")
 
-    def matrix_paths(self) -> list[str]:
-        """Return the paths of the matrices among the weights."""
+    def matrices(self) -> list[Variable]:
+        """Return the matrices among the weights."""
         layers = [each[0] for each in self.cache.values() if isinstance(each, tuple)]
         variables = self.adapter.variables(layers[0] if layers else self.thing)
-        return [each.path for each in variables if len(each.shape) > 1]
+        return [each for each in variables if len(each.shape) > 1]
 
     def epsilons(self) -> tuple[float, ...]:
         """Return the epsilons that a normalization may add: those that a sublayer states, or else the usual ones."""
@@ -619,8 +620,7 @@ class LayerCandidate(Candidate):
     @property
     def heads_are_guessed(self) -> bool:
         """True for a layer of which nothing states the number of heads."""
-        stated = self.weights is None or number_of_heads(self.thing, self.given)
-        built = not stated and listed_heads(self.adapter.variables(self.thing)) is None
+        built = self.weights is not None and number_of_heads(self.thing, self.given) is None
         return built or (self.states_no_heads and bool(self.sample_variables()))
 
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:

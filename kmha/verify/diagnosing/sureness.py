@@ -24,6 +24,7 @@ SUFFICIENT = 3  # number of calls without masks for a verdict if all calls with 
 # Mistakes that raise an error with most sizes. Of others, a mask of another form would raise the same errors.
 RAISING = re.compile("mask-items-as-heads|decoder-masks-")
 NO_ARRAY = re.compile("(^|_)(fn|func|function|callback|size)$")  # arguments that take a function or a number
+EXCHANGED = {"mix-key-value-swapped", "logits-key-query", "heads-reshaped", "heads-reshaped-and-merged"}
 IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
 
 
@@ -57,6 +58,8 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
         return (*lines, *_remedies(found)) if lines or unmasked else ()
     if found.verdict == UNKNOWN or len(found.mistakes) > 1:
         lines += _weights(found)
+    elif {mistake.id for mistake in found.mistakes} & EXCHANGED:
+        lines += _packing(found)
     only_masked = all(result.trial.masked for result in found.results if result.wrong)
     if found.verdict == UNKNOWN and only_masked and found.candidate.said_meaning is None:
         lines.append("Only calls with masks differ. Say what True means in its mask: --mask attends, hides or adds.")
@@ -186,9 +189,22 @@ def _weights(found: "Diagnosis") -> Iterator[str]:
     extras = [extra.path for result in found.results[:1] for extra in result.trial.more.get("extras", ())]
     if extras:
         yield f"kmha does not know how it uses these weights: {', '.join(extras[:6])}."
-    named = {naming.weight(path)[0] for path in candidate.matrix_paths()} if getattr(candidate, "count", 1) > 1 else {}
+    yield from _packing(found)
+    several = getattr(candidate, "count", 1) > 1
+    named = {naming.weight(each.path)[0] for each in candidate.matrices()} if several else {}
     if None in named and "packed" not in named:  # beside packed kernels, there is only the output's
         yield "The names of its weights do not tell which is the query's, the key's and the value's."
+
+
+def _packing(found: "Diagnosis") -> Iterator[str]:
+    """Yield that the order of heads in a packed kernel is a guess if keys and values have fewer heads than queries."""
+    candidate: Any = found.candidate
+    matrices = candidate.matrices() if hasattr(candidate, "matrices") else []
+    weights = found.results[0].trial.weights if found.results else {}
+    heads, _, size = weights["query/kernel"].shape if "query/kernel" in weights else (0, 0, 0)
+    for each in matrices:
+        if each.transposed and naming.weight(each.path)[0] == "packed" and each.shape[0] < 3 * heads * size:
+            yield f"kmha does not know in which order {each.path} holds the heads of query, key and value."
 
 
 def _remedies(found: "Diagnosis") -> list[str]:

@@ -86,21 +86,21 @@ class Variable:
         """The path of the array that belongs to the layer."""
         return self.part_of or self.path
 
-    def part(self, name: str, start: int, stop: int) -> "Variable":
+    def part(self, name: str, rows: np.ndarray) -> "Variable":
         """Return a variable of some rows."""
 
         def assign(array: np.ndarray) -> None:
             whole = np.array(self.read())
-            whole[start:stop] = array
+            whole[rows] = array
             self.assign(whole)
 
         return dataclasses.replace(
             self,
             path=name,
-            shape=(stop - start, *self.shape[1:]),
+            shape=(len(rows), *self.shape[1:]),
             assign=assign,
-            read=lambda: np.asarray(self.read())[start:stop],
-            place=f"[{start}:{stop}]",
+            read=lambda: np.asarray(self.read())[rows],
+            place=f"[{rows.tolist()}]" if np.any(np.diff(rows) != 1) else f"[{rows[0]}:{rows[-1] + 1}]",
             part_of=self.path,
         )
 
@@ -222,16 +222,11 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], groupe
     Raises:
         UnknownWeightsError: No roles and forms match the variables.
     """
+    alternatives = [variables]
     if grouped:
-        variables = [part for variable in variables for part in _unpacked(variable, sizes)]
-    undetermined = any(variable.transposed is None and len(variable.shape) == 2 for variable in variables)
-    found = [
-        slots
-        for roles in _roles(variables)
-        for order in (ORDERS if any(role in PACKS for role, _, _ in roles) else ORDERS[:1])
-        for transposed in ((False, True) if undetermined else (False,))
-        if (slots := _fitted(variables, roles, sizes, order, transposed, grouped))
-    ]
+        alternatives = [[part for each in variables for part in _unpacked(each, sizes, how)] for how in _INTERLEAVED]
+        alternatives = alternatives if any(each.part_of for each in alternatives[0]) else [variables]
+    found = [slots for each in alternatives for slots in _arrangements(each, sizes, grouped)]
     if not found and variables:
         wanted = ", ".join(f"{letter}={size}" for letter, size in sizes.items())
         raise UnknownWeightsError(
@@ -242,7 +237,12 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], groupe
     return found or [[]]
 
 
-def _unpacked(variable: Variable, sizes: Mapping[str, int]) -> list[Variable]:
+# How the heads of query, key and value follow each other where keys and values have fewer: one role after another; in
+# each group, the queries' heads and then those of key and value; or the queries' heads, and then pairs.
+_INTERLEAVED = ("roles", "groups", "pairs")
+
+
+def _unpacked(variable: Variable, sizes: Mapping[str, int], how: str) -> list[Variable]:
     """Return the queries', keys' and values' rows of a packed `Linear` in which keys and values have fewer heads."""
     role, is_bias = naming.weight(variable.path)
     if role != "packed" or not (is_bias or variable.transposed):
@@ -251,10 +251,25 @@ def _unpacked(variable: Variable, sizes: Mapping[str, int]) -> list[Variable]:
     groups, rest = divmod(variable.shape[0] - heads * size, 2 * size)
     if rest or not 0 < groups < heads or heads % groups:
         return [variable]
-    ends = (0, heads * size, (heads + groups) * size, (heads + 2 * groups) * size)
+    rows = np.arange(variable.shape[0]).reshape(-1, size)
+    of_groups, of_pairs = rows.reshape(groups, -1, size), rows[heads:].reshape(groups, 2, size)
+    parts = {
+        "roles": (rows[:heads], rows[heads:-groups], rows[-groups:]),
+        "groups": (of_groups[:, :-2], of_groups[:, -2], of_groups[:, -1]),
+        "pairs": (rows[:heads], of_pairs[:, 0], of_pairs[:, 1]),
+    }[how]
     kind = "bias" if is_bias else "weight"
-    parts = zip(PACKS["packed"], itertools.pairwise(ends), strict=True)
-    return [variable.part(f"{name}.{kind}", *rows) for name, rows in parts]
+    named = zip(PACKS["packed"], parts, strict=True)
+    return [variable.part(f"{name}.{kind}", part.ravel()) for name, part in named]
+
+
+def _arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], grouped: bool) -> Iterator[list[Slot]]:
+    undetermined = any(variable.transposed is None and len(variable.shape) == 2 for variable in variables)
+    for roles in _roles(variables):
+        for order in ORDERS if any(role in PACKS for role, _, _ in roles) else ORDERS[:1]:
+            for transposed in (False, True) if undetermined else (False,):
+                if slots := _fitted(variables, roles, sizes, order, transposed, grouped):
+                    yield slots
 
 
 EXTRAS = re.compile(
@@ -406,8 +421,8 @@ def read_weights(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, n
         if slot.head is None:
             weights |= slot.read(mine)
             continue
-        heads = weights.setdefault(slot.name, [None] * sizes["H"])
-        heads[slot.head] = slot.read({**mine, "H": 1})[slot.name][0]
+        for name, array in slot.read({**mine, "H": 1}).items():
+            weights.setdefault(name, [None] * sizes["H"])[slot.head] = array[0]
     return {name: np.stack(array) if isinstance(array, list) else array for name, array in weights.items()}
 
 

@@ -97,6 +97,21 @@ class FlagOfPartsWithoutScale(FlagOfParts):
     scaled = False
 
 
+class ModeOfConstructor(nn.Module):
+    """The constructor says whether it trains, and the call does not."""
+
+    d_model: int
+    num_heads: int
+    dropout_rate: float = 0.1
+    training: bool = False
+
+    @nn.compact
+    def __call__(self, x):
+        query, key, value = (nn.Dense(self.d_model, name=name)(x) for name in ("query", "key", "value"))
+        mixed = attend(query, key, value, self.num_heads)
+        return nn.Dropout(self.dropout_rate)(nn.Dense(self.d_model)(mixed), deterministic=not self.training)
+
+
 def attend(query, key, value, count):
     query, key, value = (each.reshape(*each.shape[:2], count, -1).swapaxes(1, 2) for each in (query, key, value))
     mixed = nn.softmax(query @ key.swapaxes(-1, -2) / query.shape[-1] ** 0.5) @ value

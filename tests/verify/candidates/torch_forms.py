@@ -195,19 +195,70 @@ class WithValueSize(nn.Module):
 
 
 class Packed(nn.Module):
-    """Query, key and value in one layer, with fewer heads of keys and values."""
+    """Query, key and value in one layer, with fewer heads of keys and values, in one of several orders."""
 
-    def __init__(self, d_model, num_heads, num_kv_heads, bias=True, wrong=""):
+    def __init__(self, d_model, num_heads, num_kv_heads, bias=True, order="roles", wrong=""):
         super().__init__()
-        self.heads, self.groups, self.size, self.wrong = num_heads, num_kv_heads, d_model // num_heads, wrong
+        self.heads, self.groups, self.size, self.order = num_heads, num_kv_heads, d_model // num_heads, order
+        self.wrong = wrong
         self.qkv_proj = nn.Linear(d_model, (num_heads + 2 * num_kv_heads) * self.size, bias=bias)
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def forward(self, x):
-        sizes = [heads * self.size for heads in (self.heads, self.groups, self.groups)]
-        q, k, v = (
-            each.unflatten(-1, (-1, self.size)).transpose(1, 2) for each in self.qkv_proj(x).split(sizes, dim=-1)
-        )
+        q, k, v = (each.transpose(1, 2) for each in self.split(self.qkv_proj(x).unflatten(-1, (-1, self.size))))
         k, v = (each.repeat_interleave(self.heads // self.groups, dim=1) for each in (k, v))
         logits = q @ k.transpose(-1, -2) / (1 if self.wrong == "no scale" else math.sqrt(self.size))
         return self.out_proj((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def split(self, heads):
+        if self.order == "groups":
+            of_groups = heads.unflatten(2, (self.groups, -1))
+            return of_groups[:, :, :, :-2].flatten(2, 3), of_groups[:, :, :, -2], of_groups[:, :, :, -1]
+        if self.order == "pairs":
+            pairs = heads[:, :, self.heads :].unflatten(2, (self.groups, 2))
+            return heads[:, :, : self.heads], pairs[:, :, :, 0], pairs[:, :, :, 1]
+        q, k, v = heads.split([self.heads, self.groups, self.groups], dim=2)
+        return (q, v, k) if self.order == "value before key" else (q, k, v)
+
+
+class Parts(nn.Module):
+    """A list of parts, each with two heads."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts, self.out = nn.ModuleList([Part(), Part()]), nn.Linear(32, 32)
+
+    def forward(self, x):
+        return self.out(torch.cat([part(x) for part in self.parts], dim=-1))
+
+
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(32, 16, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = (each(x).unflatten(-1, (2, 8)).transpose(1, 2) for each in (self.q, self.k, self.v))
+        return ((q @ k.transpose(-1, -2) / math.sqrt(8)).softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+class FusedHeads(nn.Module):
+    """A list of heads, each with query, key and value in one layer."""
+
+    def __init__(self, size=4, heads=3):
+        super().__init__()
+        self.heads = nn.ModuleList([FusedHead(size * heads, size) for _ in range(heads)])
+        self.out = nn.Linear(size * heads, size * heads)
+
+    def forward(self, x):
+        return self.out(torch.cat([head(x) for head in self.heads], dim=-1))
+
+
+class FusedHead(nn.Module):
+    def __init__(self, width, size):
+        super().__init__()
+        self.qkv = nn.Linear(width, 3 * size)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        return (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1) @ v

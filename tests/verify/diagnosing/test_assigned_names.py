@@ -21,8 +21,8 @@ def test_a_flag_that_parts_get_from_the_constructor_alone_is_given_there(candida
     assert bool(found.right) == (not ids)
 
 
-@pytest.mark.parametrize("name", ["Named", "Branches"])
-def test_layers_that_flax_counts_otherwise_get_no_names(candidate, name):
+@pytest.mark.parametrize("name", ["Named", "Branches", "ModeOfConstructor"])
+def test_right_layers_are_right(candidate, name):
     assert diagnose(candidate("flax_counted", name)).right
 
 

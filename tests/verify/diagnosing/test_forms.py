@@ -34,17 +34,36 @@ def test_a_built_block_with_cross_attention_alone(candidate, wrong, ids):
     assert diagnose(candidate("torch_forms", "Crossing")(12, 3, 20, wrong)).ids == ids
 
 
-@pytest.mark.parametrize(("heads", "groups", "bias"), [(4, 2, True), (3, 1, False)])
-def test_a_packed_layer_with_fewer_heads_of_keys_and_values(candidate, heads, groups, bias):
+@pytest.mark.parametrize(
+    ("heads", "groups", "bias", "order"),
+    [(4, 2, True, "roles"), (3, 1, False, "roles"), (4, 2, True, "groups"), (6, 2, False, "pairs")],
+)
+def test_a_packed_layer_with_fewer_heads_of_keys_and_values(candidate, heads, groups, bias, order):
     candidate("torch_packages", "attend")
-    packed, built = candidate("torch_forms", "Packed"), {"num_kv_heads": groups, "num_heads": heads}
+    packed = candidate("torch_forms", "Packed")
+    built = {"num_kv_heads": groups, "num_heads": heads, "bias": bias, "order": order}
     for wrong, ids in (("", ()), ("no scale", ("scale-missing",))):
-        assert diagnose(packed(12, heads, groups, bias, wrong)).ids == ids
-        found = diagnose(packed, arguments={**built, "bias": bias, "wrong": wrong})
+        assert diagnose(packed(12, heads, groups, bias, order, wrong)).ids == ids
+        found = diagnose(packed, arguments={**built, "wrong": wrong})
         assert found.ids == ids
     scope = {"__name__": "shown"}
     exec(compile(found.code(), "shown.py", "exec"), scope)  # noqa: S102 - the code that is shown
     np.testing.assert_allclose(scope["result"].detach(), found.smallest.answer.output, rtol=1e-4)
+
+
+def test_an_order_of_packed_heads_that_nothing_tells_is_no_mistake(candidate):
+    candidate("torch_packages", "attend")
+    found = diagnose(candidate("torch_forms", "Packed")(12, 4, 2, order="value before key"))
+    assert found.verdict == "unjudged"
+    assert "kmha does not know in which order qkv_proj.weight holds the heads" in " ".join(found.advice)
+
+
+def test_a_list_is_one_of_heads_only_if_its_parts_have_one_each(candidate):
+    candidate("torch_packages", "attend")
+    assert diagnose(candidate("torch_forms", "FusedHeads")()).right
+    found = diagnose(candidate("torch_forms", "Parts")())
+    assert found.verdict == "unjudged"
+    assert "--set num_heads=H" in " ".join(found.advice)
 
 
 def test_a_cache_that_a_layer_does_not_use_itself(candidate):
