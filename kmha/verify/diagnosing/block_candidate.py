@@ -43,6 +43,7 @@ from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, SINGLE, TI
 from kmha.verify.diagnosing.layer_candidate import EPSILON_NAMES, LayerCandidate, letters
 from kmha.verify.diagnosing.trials import SQUARE
 from kmha.verify.diagnosing.weights import (
+    Slot,
     UnknownWeightsError,
     Variable,
     arrangements,
@@ -497,6 +498,10 @@ class BlockCandidate(LayerCandidate):
             slots += part
         return layer, slots
 
+    def projections(self, trial: Trial) -> list[tuple[str, Slot]]:
+        reading = self._made(trial)[1]
+        return [(f"{prefix}/", slot) for prefix in attentions(self.chain) for slot in reading[prefix]]
+
     def _made(self, trial: Trial) -> tuple[Any, Any]:
         shapes = tuple((name, array.shape) for name, array in trial.weights.items() if name.endswith("kernel"))
         key = shapes, self.convention.dtype, self.convention.entry, trial.rate
@@ -535,7 +540,7 @@ def readings(found: Sublayers, trial: Trial, chain: str) -> list[Reading]:
     places = [prefix for prefix in NORMS[chain] if prefix]
     result: list[tuple[int, Reading]] = []
     for order, variables in enumerate(found.attentions):
-        groups = [arrangements(group, each)[:MAX_READINGS] for group, each in zip(variables, sizes, strict=True)]
+        groups = [possible(group, each)[:MAX_READINGS] for group, each in zip(variables, sizes, strict=True)]
         for attention, forward, norm in itertools.product(
             enumerate(itertools.product(*groups)), enumerate(found.forward), enumerate(found.norms)
         ):
@@ -596,14 +601,22 @@ def head_size(variables: Sequence[Variable], heads: int, width: int) -> int:
     numbers = sorted({size for variable in variables for size in variable.shape}, reverse=True)
     options = [number // (heads * packed) for packed in (1, 3, 2) for number in numbers if number % heads == 0]
     error = UnknownWeightsError(f"expected the weights of an attention. Received: {listed(variables)}.")
-    for size in dict.fromkeys([width // heads, *options, *numbers]):
+    for grouped, size in itertools.product((False, True), dict.fromkeys([width // heads, *options, *numbers])):
         found = {"H": heads, "O": size, "E": width, **{f"I {role}": width for role in ("query", "key", "value")}}
         try:
-            if size and arrangements(variables, found):
+            if size and arrangements(variables, found, grouped):
                 return size
         except UnknownWeightsError as each:
             error = each
     raise error
+
+
+def possible(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
+    """Return the arrangements of an attention's variables, of which keys and values may have fewer heads."""
+    try:
+        return arrangements(variables, sizes)
+    except UnknownWeightsError:
+        return arrangements(variables, sizes, grouped=True)
 
 
 def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:

@@ -289,11 +289,17 @@ class LayerCandidate(Candidate):
         weights = dict(trial.weights)
         try:
             with quietly():
-                for slot in self._made(trial)[1]:
-                    weights = slot.in_groups(weights)
+                for prefix, slot in self.projections(trial):
+                    mine = {name: weights[prefix + name] for name in slot.names if prefix + name in weights}
+                    mine = slot.in_groups(mine)
+                    weights |= {prefix + name: array for name, array in mine.items()}
         except (Exception, SystemExit):  # untrusted code may raise anything, and the call reports the error
             pass
         return weights
+
+    def projections(self, trial: Trial) -> list[tuple[str, Slot]]:
+        """Return the slots of attention, each with the prefix that its weights have in a trial."""
+        return [("", slot) for slot in self._made(trial)[1]]
 
     def extras(self, trial: Trial) -> tuple[Extra, ...]:
         """Return the weights that are none of attention's kernels and biases."""

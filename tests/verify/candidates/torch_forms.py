@@ -262,3 +262,28 @@ class FusedHead(nn.Module):
     def forward(self, x):
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         return (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).softmax(-1) @ v
+
+
+class GroupedBlock(nn.Module):
+    """A block in which keys and values have fewer heads, in one packed layer or in layers of their own."""
+
+    def __init__(self, d_model, num_heads, num_kv_heads, d_ff, packed=False, wrong=""):
+        super().__init__()
+        self.attn = (Packed if packed else Separate)(d_model, num_heads, num_kv_heads, wrong=wrong)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.linear2(torch.nn.functional.gelu(self.linear1(self.norm2(x))))
+
+
+class Separate(Packed):
+    def __init__(self, d_model, num_heads, num_kv_heads, wrong=""):
+        super().__init__(d_model, num_heads, num_kv_heads, wrong=wrong)
+        del self.qkv_proj
+        self.q_proj = nn.Linear(d_model, d_model)
+        self.k_proj, self.v_proj = (nn.Linear(d_model, num_kv_heads * self.size) for _ in range(2))
+
+    def qkv_proj(self, x):
+        return torch.cat([self.q_proj(x), self.k_proj(x), self.v_proj(x)], dim=-1)

@@ -51,6 +51,17 @@ def test_a_packed_layer_with_fewer_heads_of_keys_and_values(candidate, heads, gr
     np.testing.assert_allclose(scope["result"].detach(), found.smallest.answer.output, rtol=1e-4)
 
 
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize(("wrong", "ids"), [("", ()), ("no scale", ("scale-missing",))])
+def test_a_block_with_fewer_heads_of_keys_and_values(candidate, packed, wrong, ids):
+    candidate("torch_packages", "attend")
+    block = candidate("torch_forms", "GroupedBlock")
+    assert diagnose(block(12, 4, 2, 20, packed, wrong)).ids == ids
+    found = diagnose(block, arguments={"num_heads": 6, "num_kv_heads": 2, "packed": packed, "wrong": wrong})
+    assert found.ids == ids
+    assert bool(found.right) == (not ids)
+
+
 def test_an_order_of_packed_heads_that_nothing_tells_is_no_mistake(candidate):
     candidate("torch_packages", "attend")
     found = diagnose(candidate("torch_forms", "Packed")(12, 4, 2, order="value before key"))
