@@ -234,10 +234,12 @@ def _read_torch(path: Path) -> Weights:
         torch_pickles.check(torch, path)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # an error of pickle, or one of torch's five kinds
-        if isinstance(error, torch_pickles.PickleError) or "weights_only" in str(error) or "Unsupported" in str(error):
+        found_out = f" ({str(error).rstrip('.')})" if isinstance(error, torch_pickles.PickleError) else ""
+        if found_out or "weights_only" in str(error) or "Unsupported" in str(error):
             raise FileError(
-                "it contains other things than tensors, such as a whole model, or is damaged. kmha never unpickles "
-                "these, because that runs code from the file. Save only the weights: torch.save(model.state_dict(), …)."
+                f"it contains other things than tensors, such as a whole model, or is damaged{found_out}. kmha never "
+                "unpickles these, because that runs code from the file. Save only the weights: "
+                "torch.save(model.state_dict(), …)."
             ) from None
         raise
     tensors = _unwrapped(torch, found)

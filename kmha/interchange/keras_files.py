@@ -20,7 +20,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from kmha.bounded_json import from_json
+from kmha.bounded_json import PartsError, from_json
 from kmha.interchange import errors
 from kmha.interchange.canonical import Weights
 from kmha.interchange.errors import (
@@ -39,8 +39,9 @@ _LONGEST_CONFIG = 16 << 20  # bytes
 _NO_WEIGHTS = {"optimizer", "compile_metrics", "_compile_metrics", "_loss_tracker", "_metrics", "optimizer_weights"}
 _SEEDS = "seed_generator"
 _CHUNKED = 1000  # the factor by which HDF5 compresses zeros; Keras itself compresses nothing
+_LONGEST_PATH = 3 * LONGEST_NAME  # a file of Keras 2 has each name twice in a path
 _DEPTH = 64  # maximum depth of nested groups
-_MOST_OBJECTS = 5 * MOST_ARRAYS  # maximum number of arrays and groups; each layer has two groups
+_MOST_OBJECTS = 10 * MOST_ARRAYS  # maximum number of arrays and groups; each layer has two groups
 
 # The name of each projection, and the attribute of an attention layer that refers to it.
 _PROJECTIONS = {
@@ -118,12 +119,15 @@ def dump(weights: Weights, layer: str | None = None) -> bytes:
 
 
 def _config(archive: zipfile.ZipFile) -> Any:
+    """Return a model's config, or an empty one if it is long, as with arrays in it. Keras notes names elsewhere too."""
     with archive.open(_CONFIG) as member:
         data = member.read(_LONGEST_CONFIG + 1)
     if len(data) > _LONGEST_CONFIG:
-        raise FileError(f"its {_CONFIG} has more than {_LONGEST_CONFIG >> 20} MiB. Save its weights: .weights.h5.")
+        return {}
     try:
-        return from_json(data.decode())
+        return from_json(data.decode("utf-8-sig"))
+    except PartsError:
+        return {}
     except (ValueError, RecursionError) as error:
         raise FileError(f"its {_CONFIG} cannot be read: {error} Save its weights: .weights.h5.") from None
 
@@ -148,7 +152,7 @@ def datasets(file: Any, skipped: Collection[str] = ()) -> Iterator[tuple[str, An
     """Yield the path of each dataset in an HDF5 file, and the dataset, without the groups at the top in `skipped`.
 
     Raises:
-        FileError: The file has links, circles, a path longer than `LONGEST_NAME`, or far more groups than a model has.
+        FileError: The file has links, circles, a path longer than `_LONGEST_PATH`, or far more groups than a model has.
     """
     yield from _datasets(file, "", {}, skipped)
 
@@ -168,9 +172,9 @@ def _datasets(
         raise FileError(f"it has more than {_MOST_OBJECTS:,} groups and arrays. Save a part of the model.")
     for name in sorted(group, key=_natural):
         here = f"{path}/{name}".lstrip("/")
-        if len(here) > LONGEST_NAME:
+        if len(here) > _LONGEST_PATH:
             raise FileError(
-                f"`{here[:80]}`… is a path of {len(here):,} characters. kmha reads at most {LONGEST_NAME:,}."
+                f"`{here[:80]}`… is a path of {len(here):,} characters. kmha reads at most {_LONGEST_PATH:,}."
             )
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             raise FileError(f"`{here}` is a link. kmha does not follow links.")

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import IO, Any
 
 MOST_MADE = 8 * 10**6  # maximum number of values in a pickle, and in the arguments of its calls and its keys
+_LETTERS = 16  # so many of a text count as one value
 DEEPEST = 100  # maximum depth of tuples in each other, through which Python walks recursively
 _LEGACY = 5  # pickles in a file that is not a zip archive: magic number, protocol, system, weights, keys of storages
 _ZIP = b"PK\3\4"  # by which torch tells the formats apart
 _REBUILD = ("tensor", "tensor_v2", "tensor_v3", "parameter", "parameter_with_state", "sparse_tensor", "qtensor")
-# What torch.save writes for the state of a module, an optimizer or a scheduler, beside storages and dtypes.
+# What torch.save writes for weights and for what people save beside them, without storages and dtypes.
 _GLOBALS = {
     "collections OrderedDict",
     "collections Counter",
-    "__builtin__ set",
+    "_codecs encode",  # of bytes
+    *(f"{module} {name}" for module in ("__builtin__", "builtins") for name in ("set", "complex")),
     "torch Size",
     "torch Tensor",
     "torch device",
@@ -46,8 +48,17 @@ def check(torch: Any, path: Path) -> None:
     """Raise a PickleError if a checkpoint needs globals that no weights need, or takes far more memory than its size.
 
     Raises:
-        ValueError: It is damaged.
+        ValueError: It is damaged, or no checkpoint.
     """
+    try:
+        _check(torch, path)
+    except PickleError:
+        raise
+    except (ValueError, IndexError, KeyError):
+        raise ValueError("it is no checkpoint that torch.save wrote.") from None
+
+
+def _check(torch: Any, path: Path) -> None:
     with open(path, "rb") as file:
         if file.read(len(_ZIP)) == _ZIP:  # torch's own reader finds the member that torch reads
             _check_pickle(torch, io.BytesIO(torch._C.PyTorchFileReader(str(path)).get_record("data.pkl")))
@@ -107,7 +118,8 @@ class _Stack:
         elif name in ("REDUCE", "NEWOBJ", "BUILD", "BINPERSID"):
             return self._call(name)
         elif name in _PLAIN:
-            self._values.append(_Value(name=argument if name == "GLOBAL" else ""))
+            length = len(argument) // _LETTERS if isinstance(argument, str) else 0
+            self._values.append(_Value(1 + length, name=argument if name == "GLOBAL" else ""))
         elif name not in ("PROTO", "STOP"):
             raise PickleError(f"it has the operation {name}, which no weights need.")
         return 0

@@ -312,10 +312,10 @@ def _check_datasets(model: Any, path: Path) -> None:
         for where, dataset in datasets(file):
             # Keras does not compress. A compressed chunk can be larger than its array.
             if dataset.chunks or dataset.external or dataset.is_virtual or dataset.dtype.hasobject:
-                raise ValueError(f"`{where}` is not stored as Keras stores an array.")
+                raise ValueError(f"`{where}` is compressed, in chunks, elsewhere or a text, as Keras stores no array.")
             if dataset.nbytes > max(largest, 1) * _BYTES_OF_NUMBER:
-                sizes = f"has {dataset.nbytes:,} bytes, but no array of the model has more than {largest:,} numbers"
-                raise ValueError(f"`{where}` {sizes}.")
+                sizes = f"has {dataset.nbytes:,} bytes, and no array of this model has more than {largest:,} numbers"
+                raise ValueError(f"`{where}` {sizes}: it belongs to another model.")
 
 
 def checkpoint(path: Path, step: int) -> Path:

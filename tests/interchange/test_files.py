@@ -449,6 +449,15 @@ def _keras(config):
     return make
 
 
+@pytest.mark.parametrize("config", ["[" + "[]," * 10**6 + "[]]", '"' + "a" * 2**24 + '"'])
+def test_a_long_config_is_not_needed(tmp_path, config):
+    """A constant table of positions or of words stands in it, as a list."""
+    _model(_attention()).save(tmp_path / "x.keras")
+    names = read_file(tmp_path / "x.keras").keys()
+    _keras(config)(tmp_path / "x.keras")
+    assert read_file(tmp_path / "x.keras").keys() == names
+
+
 def _replace_member(path, name, content):
     with zipfile.ZipFile(path) as archive:
         contents = {each: archive.read(each) for each in archive.namelist()}
@@ -557,9 +566,7 @@ BAD = [
     ("x.pt", _torch(_one_storage), "`all arrays` takes .* No weights compress like that"),
     ("x.pt", _torch(_in_itself), "contains `state_dict`, a dict"),
     ("x.keras", _keras_without_weights, r"has no model\.weights\.h5, .* Received: \['config\.json'\]"),
-    ("x.keras", _keras("[" + "[]," * 10**6 + "[]]"), r"its config\.json cannot be read: it has more than 1,000,000 br"),
     ("x.keras", _keras("[" * 10**5), r"its config\.json cannot be read: "),
-    ("x.keras", _keras('"' + "a" * 2**24 + '"'), r"its config\.json has more than 16 MiB\. Save its weights"),
     (
         "x.safetensors",
         _sparse,
@@ -571,7 +578,7 @@ BAD = [
         "`layers/dense` is a layer whose name has 2,000 characters.* Rename the layer",
     ),
     ("x.weights.h5", _h5(_long_labels), "`layers/dense/l/l` is a layer whose name has 1,200 characters"),
-    ("x.weights.h5", _h5(lambda file: file.create_group("a/" + "b" * 2_000)), "is a path of 2,002 characters"),
+    ("x.weights.h5", _h5(lambda file: file.create_group("a/" + "b" * 4_000)), "is a path of 4,002 characters"),
     ("x.weights.h5", _h5(_large_chunk), "No weights compress like that"),
     ("x.weights.h5", _h5(_soft_link), "`layers/dense/vars/1` is a link"),
     ("x.weights.h5", _h5(_external_link), "`layers/dense/vars` is a link"),
