@@ -269,7 +269,7 @@ def _unwrapped(torch: Any, found: Any) -> Mapping[str, Any]:
         if not isinstance(found, Mapping):
             break
         within = next((key for key in _WITHIN if isinstance(found.get(key), Mapping)), None)
-        if within is None or any(isinstance(value, torch.Tensor) for value in found.values()):
+        if within is None or any(_may_be_weight(torch, value) for value in found.values()):
             break
         found = found[within]
     if not isinstance(found, Mapping):
@@ -281,6 +281,11 @@ def _unwrapped(torch: Any, found: Any) -> Mapping[str, Any]:
             inside = f"{names[0]}, a {type(value).__name__}, among {', '.join(names[1:])}"
             raise FileError(f"it contains {inside}. Expected tensors by name. Save only the `state_dict`.")
     return found
+
+
+def _may_be_weight(torch: Any, value: Any) -> bool:
+    """Return whether a value beside weights may be a weight too: a tensor, but no loss and no state of a generator."""
+    return isinstance(value, torch.Tensor) and value.ndim > 0 and value.dtype != torch.uint8
 
 
 def _check_tensors(torch: Any, tensors: Mapping[str, Any], stored: int) -> None:

@@ -302,7 +302,8 @@ def test_a_checkpoint_of_a_training_is_unwrapped(key, tmp_path):
     torch = pytest.importorskip("torch")
     module = torch.nn.Linear(3, 5)
     path = tmp_path / "checkpoint.pt"
-    torch.save({"epoch": 3, key: module.state_dict(), "optimizer": {"lr": 0.1}}, path)
+    others = {"optimizer": {"lr": 0.1}, "rng": torch.get_rng_state(), "best": torch.tensor(0.5)}
+    torch.save({"epoch": 3, key: module.state_dict(), **others}, path)
     found = read_file(path)
     assert {name: array.shape for name, array in found.items()} == {"weight": (5, 3), "bias": (5,)}
     assert np.array_equal(found["weight"], module.weight.detach().numpy())
