@@ -8,7 +8,7 @@
 | `.weights.h5`, `.h5` | yes | yes | those of layers and variables: `keras_files.py` |
 | `.keras` | yes | no | the same |
 
-torch's `weights_only` unpickles tensors and nothing else. Before, `torch_pickles.py` refuses what takes all memory.
+torch's `weights_only` unpickles tensors and nothing else. First, `torch_pickles.py` refuses files that take all memory.
 """
 
 import contextlib
@@ -24,14 +24,7 @@ import numpy as np
 from kmha import atomic_files
 from kmha.interchange import keras_files, torch_pickles
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import (
-    LONGEST_NAME,
-    MOST_ARRAYS,
-    FileError,
-    check_archive,
-    check_declared,
-    optional,
-)
+from kmha.interchange.errors import LONGEST_NAME, MOST_ARRAYS, FileError, check_archive, check_declared, optional
 from kmha.regular_files import stored_size
 
 READABLE = (".weights.h5", ".h5", ".keras", ".npz", ".safetensors", ".pt", ".pth", ".bin")
@@ -234,10 +227,10 @@ def _read_torch(path: Path) -> Weights:
         torch_pickles.check(torch, path)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # an error of pickle, or one of torch's five kinds
-        found_out = f" ({str(error).rstrip('.')})" if isinstance(error, torch_pickles.PickleError) else ""
-        if found_out or "weights_only" in str(error) or "Unsupported" in str(error):
+        reason = f" ({str(error).rstrip('.')})" if isinstance(error, torch_pickles.PickleError) else ""
+        if reason or "weights_only" in str(error) or "Unsupported" in str(error):
             raise FileError(
-                f"it contains other things than tensors, such as a whole model, or is damaged{found_out}. kmha never "
+                f"it contains other things than tensors, such as a whole model, or is damaged{reason}. kmha never "
                 "unpickles these, because that runs code from the file. Save only the weights: "
                 "torch.save(model.state_dict(), …)."
             ) from None

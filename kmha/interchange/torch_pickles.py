@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 MOST_MADE = 8 * 10**6  # maximum number of values in a pickle, and in the arguments of its calls and its keys
-_LETTERS = 16  # so many of a text count as one value
+_LETTERS = 16  # number of a text's characters that count as one value
 DEEPEST = 100  # maximum depth of tuples in each other, through which Python walks recursively
 _LEGACY = 5  # pickles in a file that is not a zip archive: magic number, protocol, system, weights, keys of storages
 _ZIP = b"PK\3\4"  # by which torch tells the formats apart

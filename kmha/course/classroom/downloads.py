@@ -275,7 +275,7 @@ def known_name(text: str, names: Iterable[str]) -> tuple[str, str] | None:
     whole = "".join(folded)
     for name in sorted(names, key=len, reverse=True):
         wanted = _folded_words(name)
-        for start in places.get(wanted[0], ()) if places.keys() >= {*wanted} else ():
+        for start in places.get(wanted[0], ()):
             end = start + len(wanted)
             if folded[start:end] == wanted:
                 rest = (words[:start], words[end:])

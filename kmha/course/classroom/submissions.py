@@ -342,8 +342,14 @@ def _free(id: str, path: Path, taken: Container[str]) -> str:
 
 
 class Room:
-    """What may still be read of a student's files: bytes, characters of code that is parsed, notebooks, bytes of files
-    that are too long, and archives, which count themselves.
+    """Counts what may still be read of a student's files.
+
+    Attributes:
+        bytes: Number of bytes of files that are read.
+        code: Number of characters of code that is parsed.
+        notebooks: Number of notebooks.
+        refused: Number of bytes of files that are too long.
+        archives: The archives, which count themselves.
     """
 
     def __init__(self) -> None:

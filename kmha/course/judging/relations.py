@@ -315,11 +315,12 @@ def _zeros(cases: Cases) -> Found:
     """Find numbers that should be exactly zero, if all others are right."""
     if any(case.expected.dtype.kind != "f" for case in cases):
         return None
-    wrong = [(case, _wrong(case)) for case in cases]
     if not any(case.expected.any() for case in cases):  # there are no others
-        value = max((number for case in cases for number in np.ravel(case.received)), key=abs)
+        received = np.concatenate([np.ravel(case.received) for case in cases])
+        value = received[np.argmax(np.abs(received))]
         says = f"must be 0 everywhere here. Yours has {value:.4g}, for example."
         return ("should-all-be-zero", says) if value else None
+    wrong = [(case, _wrong(case)) for case in cases]
     if all(np.all(case.expected[each] == 0) for case, each in wrong):
         value = next((case.received[each][0] for case, each in wrong if each.any()), None)
         if value is None:  # equal numbers of other types

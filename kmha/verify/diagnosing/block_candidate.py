@@ -51,6 +51,7 @@ from kmha.verify.diagnosing.weights import (
     listed,
     listed_heads,
     number_of_heads,
+    possible,
 )
 
 PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # a padding mask's shape for each mask's shape
@@ -609,14 +610,6 @@ def head_size(variables: Sequence[Variable], heads: int, width: int) -> int:
         except UnknownWeightsError as each:
             error = each
     raise error
-
-
-def possible(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
-    """Return the arrangements of an attention's variables, of which keys and values may have fewer heads."""
-    try:
-        return arrangements(variables, sizes)
-    except UnknownWeightsError:
-        return arrangements(variables, sizes, grouped=True)
 
 
 def chain_of(made: Mapping[str, str], called: Mapping[str, str]) -> str:

@@ -225,6 +225,10 @@ class Candidate:
             return ["S", "B,S"]
         return ["B,S", "B,1,S"] if self.core and self.convention.entry == BATCH else ["B,S", "B,1,1,S", "B,1,S"]
 
+    def projections(self, trial: Trial) -> list[tuple[str, Any]]:
+        """Return the slots of attention's weights, each with the prefix that these have in a trial."""
+        return []
+
     def weight_conventions(self) -> list[Any]:
         """Return all orders and forms to try for the weights."""
         return [None]

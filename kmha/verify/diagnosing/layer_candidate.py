@@ -51,6 +51,7 @@ from kmha.verify.diagnosing.weights import (
     extras_of,
     number_of_heads,
     number_with_role,
+    possible,
     possible_sizes,
     stands,
     stated_number,
@@ -298,7 +299,6 @@ class LayerCandidate(Candidate):
         return weights
 
     def projections(self, trial: Trial) -> list[tuple[str, Slot]]:
-        """Return the slots of attention, each with the prefix that its weights have in a trial."""
         return [("", slot) for slot in self._made(trial)[1]]
 
     def extras(self, trial: Trial) -> tuple[Extra, ...]:
@@ -324,11 +324,11 @@ class LayerCandidate(Candidate):
             return self.thing
         return self.adapter.new(self.layer_class, self.constructor_of(2, 4), "float32")
 
-    def matrices(self) -> list[Variable]:
-        """Return the matrices among the weights."""
+    def matrix_paths(self) -> list[str]:
+        """Return the paths of the matrices among the weights."""
         layers = [each[0] for each in self.cache.values() if isinstance(each, tuple)]
         variables = self.adapter.variables(layers[0] if layers else self.thing)
-        return [each for each in variables if len(each.shape) > 1]
+        return [each.path for each in variables if len(each.shape) > 1]
 
     def epsilons(self) -> tuple[float, ...]:
         """Return the epsilons that a normalization may add: those that a sublayer states, or else the usual ones."""
@@ -503,25 +503,20 @@ class LayerCandidate(Candidate):
     def _arranged(self, variables: list[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
         """Return the possible slots of the variables, as in the first layer, whose sizes tell its axes apart."""
         try:
-            return self._arranged_like_the_first(variables, sizes)
+            return self._arranged_like_the_first(variables, sizes, arrangements)
         except UnknownWeightsError:
-            rest, _ = without_extras(variables)
-            if not rest:
-                raise
-            for grouped in (False, True):
-                try:
-                    return self._arranged_like_the_first(rest, sizes, grouped)
-                except UnknownWeightsError:
-                    continue
+            if rest := without_extras(variables)[0]:
+                with contextlib.suppress(UnknownWeightsError):
+                    return self._arranged_like_the_first(rest, sizes, possible)
             raise
 
     def _arranged_like_the_first(
-        self, variables: list[Variable], sizes: Mapping[str, int], grouped: bool = False
+        self, variables: list[Variable], sizes: Mapping[str, int], arrange: Callable[..., list[list[Slot]]]
     ) -> list[list[Slot]]:
         by_path = {variable.path: variable for variable in variables}
-        first = self.cache.setdefault("first", None) or arrangements(variables, sizes, grouped)
+        first = self.cache.setdefault("first", None) or arrange(variables, sizes)
         if {slot.variable.path for slot in first[0]} != by_path.keys():
-            return arrangements(variables, sizes, grouped)
+            return arrange(variables, sizes)
         self.cache["first"] = first
         return [[dataclasses.replace(slot, variable=by_path[slot.variable.path]) for slot in each] for each in first]
 

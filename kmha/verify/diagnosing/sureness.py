@@ -190,21 +190,18 @@ def _weights(found: "Diagnosis") -> Iterator[str]:
     if extras:
         yield f"kmha does not know how it uses these weights: {', '.join(extras[:6])}."
     yield from _packing(found)
-    several = getattr(candidate, "count", 1) > 1
-    named = {naming.weight(each.path)[0] for each in candidate.matrices()} if several else {}
+    named = {naming.weight(path)[0] for path in candidate.matrix_paths()} if getattr(candidate, "count", 1) > 1 else {}
     if None in named and "packed" not in named:  # beside packed kernels, there is only the output's
         yield "The names of its weights do not tell which is the query's, the key's and the value's."
 
 
 def _packing(found: "Diagnosis") -> Iterator[str]:
     """Yield that the order of heads in a packed kernel is a guess if keys and values have fewer heads than queries."""
-    candidate: Any = found.candidate
-    matrices = candidate.matrices() if hasattr(candidate, "matrices") else []
-    weights = found.results[0].trial.weights if found.results else {}
-    heads, _, size = weights["query/kernel"].shape if "query/kernel" in weights else (0, 0, 0)
-    for each in matrices:
-        if each.transposed and naming.weight(each.path)[0] == "packed" and each.shape[0] < 3 * heads * size:
-            yield f"kmha does not know in which order {each.path} holds the heads of query, key and value."
+    trial = next((result.trial for result in found.results if not result.answer.error), None)
+    slots = [] if trial is None else [slot for _, slot in found.candidate.projections(trial)]
+    for path in dict.fromkeys(slot.variable.part_of for slot in slots if not slot.is_bias):
+        if path:
+            yield f"kmha does not know in which order {path} holds the heads of query, key and value."
 
 
 def _remedies(found: "Diagnosis") -> list[str]:

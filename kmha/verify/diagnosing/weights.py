@@ -222,11 +222,8 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], groupe
     Raises:
         UnknownWeightsError: No roles and forms match the variables.
     """
-    alternatives = [variables]
-    if grouped:
-        alternatives = [[part for each in variables for part in _unpacked(each, sizes, how)] for how in _INTERLEAVED]
-        alternatives = alternatives if any(each.part_of for each in alternatives[0]) else [variables]
-    found = [slots for each in alternatives for slots in _arrangements(each, sizes, grouped)]
+    orders = _orders(variables, sizes) if grouped else [variables]
+    found = [slots for each in orders for slots in _arrangements(each, sizes, grouped)]
     if not found and variables:
         wanted = ", ".join(f"{letter}={size}" for letter, size in sizes.items())
         raise UnknownWeightsError(
@@ -237,9 +234,26 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], groupe
     return found or [[]]
 
 
+def possible(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[list[Slot]]:
+    """Return the arrangements of the variables, with fewer heads of keys and values only if no others match."""
+    try:
+        return arrangements(variables, sizes)
+    except UnknownWeightsError:
+        return arrangements(variables, sizes, grouped=True)
+
+
 # How the heads of query, key and value follow each other where keys and values have fewer: one role after another; in
 # each group, the queries' heads and then those of key and value; or the queries' heads, and then pairs.
 _INTERLEAVED = ("roles", "groups", "pairs")
+
+
+def _orders(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[list[Variable]]:
+    """Return the variables, with packed ones in parts: once for each order that gives other parts."""
+    found: dict[Any, list[Variable]] = {}
+    for how in _INTERLEAVED:
+        parts = [part for each in variables for part in _unpacked(each, sizes, how)]
+        found.setdefault(tuple(part.place for part in parts), parts)
+    return [*found.values()]
 
 
 def _unpacked(variable: Variable, sizes: Mapping[str, int], how: str) -> list[Variable]:

@@ -906,7 +906,7 @@ def test_the_code_that_is_parsed_is_limited(tmp_path, doubling, monkeypatch):
 
 
 def test_archives_of_one_student_share_a_limit_before_they_are_graded(tmp_path, doubling, monkeypatch):
-    """Whose the files of a download are was found by reading them. 8 archives of 10 MB held up the class 2 minutes."""
+    """They are read to tell whose they are. Each had a limit of its own: 8 of 10 MB held up the class for 2 minutes."""
     seen = []
     add = submissions._Reader.add
     monkeypatch.setattr(submissions._Reader, "add", lambda reader, entry: (seen.append(entry), add(reader, entry)))
