@@ -17,6 +17,15 @@ def is_eager() -> bool:
     return tf.executing_eagerly()
 
 
+def is_without_xla() -> bool:
+    """Return True on TensorFlow, unless XLA will compile the graph being traced."""
+    if keras.backend.backend() != "tensorflow":
+        return False
+    from kmha.core import dynamic_shapes  # imports TensorFlow, which other backends do without
+
+    return not dynamic_shapes.is_compiled()
+
+
 def starts_each_operation() -> bool:
     """Return True if Python starts the operations one by one: on TensorFlow outside of a graph, and on torch."""
     if keras.backend.backend() == "torch":

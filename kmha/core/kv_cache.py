@@ -6,6 +6,7 @@ It is one tensor (B, 2, S, H, O), or a pair of keys (B, S, H, O) and values (B, 
 import keras
 from keras import ops
 
+from kmha.core import eager
 from kmha.core.attention import masked_softmax
 from kmha.core.tensors import Tensor, at_least_float32
 
@@ -36,11 +37,7 @@ def read(cache: Tensor, count: Tensor = None) -> tuple[Tensor, Tensor]:
 
 def has_dynamic_shapes() -> bool:
     """Tell whether each step may attend to another number of positions without being compiled again."""
-    if keras.backend.backend() != "tensorflow":
-        return keras.backend.backend() == "torch"
-    from kmha.core import dynamic_shapes  # imports TensorFlow, which other backends do without
-
-    return not dynamic_shapes.is_compiled()
+    return keras.backend.backend() == "torch" or eager.is_without_xla()
 
 
 def attend_from_one(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale: float) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """The first and the last of the four equations, from features to heads and back, each as one batch of products."""
 
+import functools
 import math
 from typing import Any
 
@@ -44,7 +45,7 @@ def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor
         side_by_side = kernel.transpose(0, 1).reshape(width, heads * head_size)  # (I, H·O)
         return _torch_product(inputs, side_by_side, bias, heads, head_size)  # (B, T, H, O)
     rows, sizes = ops.reshape(inputs, (-1, width)), ops.shape(inputs)[:-1]  # (B·T, I)
-    if keras.backend.backend() == "tensorflow":
+    if eager.is_without_xla():
         projected = _by_heads(rows, kernel)  # (H, B·T, O)
         if bias is not None:
             projected = ops.add(projected, ops.expand_dims(bias, 1))
@@ -83,7 +84,7 @@ def merge_heads(heads: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor:
         merged = eager.einsum(axes.for_rank(axes.MERGE, len(heads.shape) - 1, len(outputs)), heads, kernel)
     else:
         kernel = ops.reshape(kernel, (count, head_size, math.prod(outputs)))  # (H, O, E)
-        merge = _from_heads if keras.backend.backend() == "tensorflow" else _concatenated
+        merge = _from_heads if eager.is_without_xla() else _concatenated
         merged = merge(heads, kernel)  # (B·T, E)
         merged = ops.reshape(merged, (*ops.shape(heads)[:-2], *outputs))  # (B, T, E)
     return merged if bias is None else ops.add(merged, bias)
@@ -116,13 +117,19 @@ def _concatenated(x: Tensor, kernel: Tensor) -> Tensor:
 def _by_heads(rows: Tensor, kernel: Tensor) -> Tensor:
     """Return (H, N, O), the product of `rows` (N, I) and each head's (I, O) matrix of `kernel` (H, I, O).
 
-    The gradient with respect to `rows` is one product, instead of H products and their sum.
+    The gradient with respect to `rows` is one product of (N, H·O) and (H·O, I), except for few rows: a sum of H
+    matrices (N, I) then takes less time than the copy of the kernel that the one product needs.
     """
+    few = rows.shape[0] is not None and rows.shape[0] <= 2 * kernel.shape[2]
 
     @ops.custom_gradient
     def run(rows: Tensor, kernel: Tensor) -> Tensor:
         def gradient(upstream: Tensor) -> Tensor:
-            d_rows = _concatenated(ops.transpose(upstream, (1, 0, 2)), ops.transpose(kernel, (0, 2, 1)))
+            across = ops.transpose(kernel, (0, 2, 1))  # (H, O, I)
+            if few:
+                d_rows = functools.reduce(ops.add, ops.unstack(ops.matmul(upstream, across)))
+            else:
+                d_rows = _concatenated(ops.transpose(upstream, (1, 0, 2)), across)
             return d_rows, ops.matmul(ops.transpose(rows), upstream)
 
         # OpenVINO computes no product of different ranks with a constant kernel, and none of rank 3 that broadcasts.

@@ -186,11 +186,9 @@ class _Recorder:
             return False
         if in_stateless_scope() and not get_stateless_scope().state_mapping:  # a call that only makes the weights
             return False
-        if keras.backend.backend() == "tensorflow":
-            from kmha.core import dynamic_shapes
+        from kmha.core import eager
 
-            return not dynamic_shapes.is_compiled()
-        return True
+        return keras.backend.backend() != "tensorflow" or eager.is_without_xla()
 
     def take(self, calls: list[np.ndarray], scores: Any, last: Any = None) -> None:
         """Append the scores (B, H, T, S) to `calls`, when the backend has computed them.

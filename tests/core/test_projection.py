@@ -49,6 +49,32 @@ def test_merge_heads_is_the_equation(run, positions, outputs, with_bias):
     assert is_close(ops.convert_to_numpy(merged), expected if bias is None else expected + bias, WIDE)
 
 
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("batch", [B, None, O])
+def test_the_gradients_are_those_of_the_equation(batch, xla):
+    # Few rows (B, T = 2, 3), many (O, T = 13, 3) and an unknown number have gradients of their own.
+    import tensorflow as tf
+
+    def gradients(inputs, kernel, upstream, project=project_heads):
+        with tf.GradientTape() as tape:
+            tape.watch([inputs, kernel])
+            loss = tf.reduce_sum(project(inputs, kernel) * upstream)
+        return tape.gradient(loss, [inputs, kernel])
+
+    items = batch or B
+    arrays = _random(items, T, I), _random(H, I, O), _random(items, T, H, O)
+    specs = [
+        tf.TensorSpec((batch, T, I), "float64"),
+        tf.TensorSpec((H, I, O), "float64"),
+        tf.TensorSpec((batch, T, H, O), "float64"),
+    ]
+    found = tf.function(gradients, input_signature=specs, jit_compile=xla)(*arrays)
+    expected = gradients(*map(tf.constant, arrays), lambda inputs, kernel: tf.einsum(axes.PROJECT, inputs, kernel))
+    for name, one, other in zip(("inputs", "kernel"), found, expected, strict=True):
+        assert is_close(one.numpy(), other.numpy(), "float64"), name
+
+
 def test_an_empty_batch_stays_empty(run):
     assert tuple(run(project_heads, np.ones((0, T, I)), np.ones((H, I, O))).shape) == (0, T, H, O)
     assert tuple(run(merge_heads, np.ones((0, T, H, O)), np.ones((H, O, E))).shape) == (0, T, E)
