@@ -12,6 +12,7 @@ import itertools
 import math
 import re
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -211,10 +212,37 @@ def _array(dataset: Any, path: str) -> np.ndarray:
         raise FileError(f"`{path}` keeps its numbers in another file, which kmha does not read.")
     if dataset.dtype.hasobject:
         raise FileError(f"`{path}` is an array of objects or texts. Expected arrays of real numbers.")
+    _check_chunks(dataset, path)
     array = dataset[()]
     if _text(dataset, "dtype") == "bfloat16":
         array = np.asarray(array).view(ml_dtypes.bfloat16)
     return np.asarray(array)
+
+
+def _check_chunks(dataset: Any, path: str) -> None:
+    """Raise a FileError if a compressed chunk is larger than it should be: HDF5 would decompress all of it."""
+    h5z, properties = _h5py().h5z, dataset.id.get_create_plist()
+    filters = [properties.get_filter(number)[0] for number in range(properties.get_nfilters())]
+    if not filters:
+        return
+    compressing = [code for code in filters if code not in (h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)]
+    if compressing not in ([], [h5z.FILTER_DEFLATE]) or filters[-1] == h5z.FILTER_SHUFFLE != filters[0]:
+        raise FileError(f"`{path}` is compressed in a way that kmha does not read. It reads gzip, as in h5py.")
+    size = math.prod(dataset.chunks) * dataset.dtype.itemsize
+    chunks: list[Any] = []
+    dataset.id.chunk_iter(chunks.append)
+    for chunk in chunks:
+        stored = b"" if chunk.size > 2 * size + 64 else dataset.id.read_direct_chunk(chunk.chunk_offset)[1]
+        if not stored or (compressing and len(_inflated(stored, size)) > size):
+            raise FileError(f"`{path}` has a chunk of more than {size:,} bytes, the size of its chunks. It is damaged.")
+
+
+def _inflated(data: bytes, size: int) -> bytes:
+    """Return what compressed data contain, up to one byte more than `size`."""
+    try:
+        return zlib.decompressobj().decompress(data, size + 1)
+    except zlib.error:
+        return b""  # HDF5 says what is wrong
 
 
 def _text(item: Any, name: str) -> str | None:

@@ -286,6 +286,18 @@ def test_a_file_of_keras_2_has_its_names_in_it(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    "options", [{"compression": "gzip"}, {"shuffle": True}, {"fletcher32": True}, {"chunks": (2, 3)}]
+)
+def test_an_array_in_chunks_is_read(options, tmp_path):
+    kernel = np.random.default_rng(0).normal(size=(7, 5))
+    for more in ({}, {"compression": "gzip", "shuffle": True, "fletcher32": True}):
+        with h5py.File(tmp_path / "x.weights.h5", "w") as file:
+            file.create_dataset("layers/dense/vars/0", data=kernel, **more | options)
+        (read,) = read_file(tmp_path / "x.weights.h5").values()
+        np.testing.assert_array_equal(read, kernel)
+
+
 def test_no_framework_is_imported(tmp_path):
     path = tmp_path / "model.keras"
     _model(_attention()).save(path)
@@ -415,6 +427,18 @@ def _large_chunk(file):
     """HDF5 reads all of a chunk, of which the array has a single number."""
     chunked = {"shape": (1,), "maxshape": (None,), "chunks": (2**24,), "compression": "gzip"}
     file.create_dataset("layers/dense/vars/0", dtype="f4", data=np.ones(1, "f4"), **chunked)
+
+
+def _inflating_chunk(file):
+    """A chunk that decompresses to a million times the numbers of the array."""
+    gzip = {"shape": (3, 5), "dtype": "f4", "chunks": (3, 5), "compression": "gzip"}
+    dataset = file.create_dataset("layers/dense/vars/0", **gzip)
+    dataset.id.write_direct_chunk((0, 0), zlib.compress(bytes(2**26), 9))
+
+
+def _long_chunk(file):
+    gzip = {"shape": (3, 5), "dtype": "f4", "chunks": (3, 5), "compression": "gzip"}
+    file.create_dataset("layers/dense/vars/0", **gzip).id.write_direct_chunk((0, 0), bytes(1000))
 
 
 def _long_label(file):
@@ -581,6 +605,13 @@ BAD = [
     ("x.weights.h5", _h5(_long_labels), "`layers/dense/l/l` is a layer whose name has 1,200 characters"),
     ("x.weights.h5", _h5(lambda file: file.create_group("a/" + "b" * 4_000)), "is a path of 4,002 characters"),
     ("x.weights.h5", _h5(_large_chunk), "No weights compress like that"),
+    ("x.weights.h5", _h5(_inflating_chunk), "`layers/dense/vars/0` has a chunk of more than 60 bytes"),
+    ("x.weights.h5", _h5(_long_chunk), "`layers/dense/vars/0` has a chunk of more than 60 bytes"),
+    (
+        "x.weights.h5",
+        _h5(lambda file: file.create_dataset("layers/dense/vars/0", data=np.ones((3, 5)), compression="lzf")),
+        "`layers/dense/vars/0` is compressed in a way that kmha does not read. It reads gzip",
+    ),
     ("x.weights.h5", _h5(_soft_link), "`layers/dense/vars/1` is a link"),
     ("x.weights.h5", _h5(_external_link), "`layers/dense/vars` is a link"),
     ("x.weights.h5", _h5(_texts), "`layers/dense/vars/0` is an array of objects or texts"),
