@@ -72,6 +72,15 @@ register(
     _takes_vectors,
     added=lambda state, right: np.broadcast_to(state["encoded"], state["looked_up"].shape),
 )
+register(
+    "positions-alone-scaled",
+    "sum",
+    "the learned positions alone, multiplied by 1/√d",
+    lambda trial: _takes_vectors(trial) and not _has_sines(trial),
+    added=lambda state, right: (
+        np.broadcast_to(state["encoded"], state["looked_up"].shape) / state["embedded"].shape[-1] ** 0.5
+    ),
+)
 
 
 for _interleaved, _says in ((False, "in halves"), (True, "in pairs")):

@@ -54,6 +54,19 @@ def test_layers_with_trained_positions():
         def forward(self, x):
             return x - self.pe[:, : x.shape[1]]
 
+    class PositionsAlone(torch.nn.Module):
+        """A factor of a learned table is no mistake: another table gives the same numbers."""
+
+        def __init__(self, dim, max_seq_len):
+            super().__init__()
+            self.scale = dim**-0.5
+            self.emb = torch.nn.Embedding(max_seq_len, dim)
+
+        def forward(self, x):
+            return self.emb(torch.arange(x.shape[1])) * self.scale
+
+    found = diagnose(PositionsAlone)
+    assert (found.verdict, found.convention.choices) == ("right", ("positions-alone-scaled",))
     assert diagnose(TokenAndPosition).convention.choices == ("unscaled",)
     assert diagnose(TokenAndPosition(64, 11, 6)).right
     assert diagnose(PositionalEncoding).right
