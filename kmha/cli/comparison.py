@@ -1,7 +1,15 @@
-"""`kmha compare`: run the comparison with a progress bar, and print its tables."""
+"""`kmha compare`: run the comparison with a progress bar, in several processes, and print its tables."""
 
+import contextlib
 import dataclasses
 import math
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +22,22 @@ from rich.table import Table
 
 from kmha import atomic_files
 from kmha.cli import common
+from kmha.sandbox import limits
 
 OURS = "kmha:MultiHeadAttention"
+WORTHWHILE = 40  # number of cases for which a process of their own, which imports Keras first, saves time
 
 
 def run(
-    *, cases: int, seed: int, dtype: str | None, backend: str, xla: bool, layer: str | None, json_file: Path | None
+    *,
+    cases: int,
+    seed: int,
+    dtype: str | None,
+    backend: str,
+    xla: bool,
+    layer: str | None,
+    jobs: int | None,
+    json_file: Path | None,
 ) -> int:
     """Run the comparison, and return the exit status."""
     common.choose_backend(backend)
@@ -33,9 +51,13 @@ def run(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--dtype'") from None
     columns = TextColumn("comparing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    jobs = min(len(limits.processors()), cases // WORTHWHILE) if jobs is None else jobs
+    with (
+        _mapping(layer_class, backend, min(jobs, cases)) as mapping,
+        Progress(*columns, console=Console(stderr=True), transient=True) as bar,
+    ):
         task = bar.add_task("cases", total=cases)
-        options: dict[str, Any] = {"seed": seed, "dtype": dtype, "xla": xla}
+        options: dict[str, Any] = {"seed": seed, "dtype": dtype, "xla": xla, "mapping": mapping}
         report = compare(layer_class, cases, progress=lambda done, _: bar.update(task, completed=done), **options)
     if any(row.raised < row.cases for row in report.table()):  # otherwise there are no numbers to show
         screen.print(_table(report))
@@ -49,6 +71,38 @@ def run(
         screen.print("The smallest case that shows it, ready to paste:\n")
         screen.print(Syntax(report.code(), "python", background_color="default", word_wrap=True))
     return common.INTERRUPTED if report.interrupted else int(not report.agrees)
+
+
+@contextlib.contextmanager
+def _mapping(layer_class: Any, backend: str, jobs: int) -> Iterator[Callable[..., Any]]:
+    """Yield a function like `map` that runs `jobs` processes, or `map` if they could not import the class by name."""
+    if jobs < 2 or not _is_importable(layer_class):
+        yield map
+        return
+    executor = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _start, (backend, os.getpid()))
+    try:
+        yield executor.map
+    except BrokenProcessPool:
+        raise click.ClickException(
+            "a process that compares has ended: the layer's code crashed, or there is too little memory. --jobs 1 "
+            "compares in one process."
+        ) from None
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_importable(layer_class: Any) -> bool:
+    found: Any = sys.modules.get(layer_class.__module__)
+    for part in layer_class.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is layer_class
+
+
+def _start(backend: str, parent: int) -> None:
+    """Prepare a process: it ends with its parent, which alone answers to Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    limits.end_with(parent, signal.SIGTERM)
+    common.choose_backend(backend)
 
 
 def load_layer(name: str) -> Any:

@@ -33,6 +33,7 @@ _BACKEND = click.option(
     is_flag=True,
     help="Try features of Keras and its backends instead: files, exports, optimizers, … Takes minutes.",
 )
+@integer("--jobs", "Number of processes. [default: one per processor, for at least 40 cases each]")
 @to_write("--json", "json_file", "Write the whole report to FILE, too.")
 def compare(ecosystem: bool, **options: Any) -> None:
     """Compare a layer with keras.layers.MultiHeadAttention and with a float64 reference.

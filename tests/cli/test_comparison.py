@@ -11,6 +11,8 @@ from kmha.cli import common, main
 pytestmark = pytest.mark.tensorflow
 
 WRONG = """
+import os
+
 import keras
 import kmha
 
@@ -18,6 +20,11 @@ import kmha
 class NoScale(kmha.MultiHeadAttention):
     def _compute_attention(self, query, *args, **kwargs):
         return super()._compute_attention(query * self.key_dim**0.5, *args, **kwargs)
+
+
+class Crashes(kmha.MultiHeadAttention):
+    def _compute_attention(self, *args, **kwargs):
+        os._exit(3)
 
 
 class TakesNothing(keras.layers.Layer):
@@ -66,6 +73,26 @@ def test_a_learners_mistake_is_shown(tmp_path):
     assert "from learner import NoScale" in result.output
     assert "Different on purpose" not in result.output
     assert "code" in json.loads((tmp_path / "report.json").read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_folder")
+def test_several_processes_report_what_one_reports(tmp_path):
+    for jobs in ("1", "2"):
+        result = _run("--layer", "learner:NoScale", "--cases", "4", "--jobs", jobs, "--json", f"{jobs}.json")
+        assert result.exit_code == 1, result.output
+    one, two = ((tmp_path / f"{jobs}.json").read_text() for jobs in "12")
+    assert one == two
+    assert json.loads(one)["cases"] == 4
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_folder")
+def test_a_process_that_crashes_is_told():
+    result = _run("--layer", "learner:Crashes", "--cases", "2", "--jobs", "2")
+    assert result.exit_code == 1
+    assert "a process that compares has ended: the layer's code crashed" in " ".join(result.output.split())
+    assert "Traceback" not in result.output
 
 
 @pytest.mark.usefixtures("_folder")

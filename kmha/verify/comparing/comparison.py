@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import difflib
+import functools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,6 +32,7 @@ def compare(
     dtype: str | None = None,
     xla: bool = False,
     progress: Progress | None = None,
+    mapping: Callable[..., Iterable[Any]] = map,
 ) -> Report:
     """Run a layer, the built-in layer and the float64 reference on the same cases, forward and backward.
 
@@ -47,6 +49,8 @@ def compare(
             dtypes for the rest.
         xla: Whether to compile every case by XLA.
         progress: Function called after each case with the number of cases done and the total.
+        mapping: Function like `map` that runs the cases and shrinks the first that fails, such as that of an executor
+            with several processes.
 
     Returns:
         A report with a row for each feature, and the smallest failing case if there is one.
@@ -68,12 +72,17 @@ def compare(
         cases = [draw_case(seed, index, dtype or dtype_of(index, widest)) for index in drawn]
     report = Report(f"{layer_class.__module__}.{layer_class.__qualname__}", backend, seed, dtype or widest)
     try:
-        for index, case in enumerate(cases):
-            report.add(case, measured(layer_class, case, modes(index, xla)))
+        in_modes = [modes(index, xla) for index in range(len(cases))]
+        found = mapping(functools.partial(measured, layer_class), cases, in_modes)
+        for number, (case, measurements) in enumerate(zip(cases, found, strict=True), 1):
+            report.add(case, measurements)
             if progress:
-                progress(index + 1, len(cases))
+                progress(number, len(cases))
         if report.failures:
-            _shrink_failure(layer_class, report)
+            first = report.failures[0]
+            report.smallest, report.smallest_failures = first.case, [first]  # if Ctrl-C interrupts what follows
+            [shrunk] = mapping(functools.partial(_shrunk, layer_class), [first])
+            report.smallest, report.smallest_failures = shrunk
     except KeyboardInterrupt:
         report.interrupted = True
     return report
@@ -105,16 +114,14 @@ def expect(case: Case, mode: str = "eager") -> dict[str, np.ndarray]:
     return expected.compute(case, expected.kept_by_dropout(case, mode)).results
 
 
-def _shrink_failure(layer_class: Any, report: Report) -> None:
-    """Shrink the case of the first failure, and put it into the report, which has the original case until then."""
-    first = report.failures[0]
-    report.smallest, report.smallest_failures = first.case, [first]
+def _shrunk(layer_class: Any, first: Measurement) -> tuple[Case, list[Measurement]]:
+    """Return the smallest case that fails in the mode of a failure, and what differs in it."""
 
     def failures(case: Case) -> Iterator[Measurement]:
         return (found for found in _quietly(layer_class, case, (first.mode,)) if not found.agrees)
 
-    report.smallest = shrink(first.case, lambda case: any(True for _ in failures(case)))
-    report.smallest_failures = list(failures(report.smallest))
+    smallest = shrink(first.case, lambda case: any(True for _ in failures(case)))
+    return smallest, list(failures(smallest))
 
 
 def measured(layer_class: Any, case: Case, modes: Iterable[str]) -> list[Measurement]:
