@@ -34,7 +34,7 @@ COMMANDS = {
     "bench": """
         --size --kind --pass --mode --backend --dtype --model --cache --collectives --against --width --heads --all
         --rounds --seconds --memory --no-memory --json --markdown --plot""",
-    "compare": "--cases --seed --dtype --backend --xla --layer --ecosystem --json",
+    "compare": "--cases --seed --dtype --backend --xla --layer --ecosystem --jobs --json",
     "convert": "IN_FILE OUT_FILE --from --to --heads --fold --prefix --list --json",
     "course": "",
     "course check": "EXERCISE --seed --json",

@@ -24,7 +24,7 @@
 # | 512 | no | 0.96 | 0.09 | 0.05 |
 # | 512 | yes | 0.42 | 1.47 | 0.39 |
 #
-# With the article's d_k = 2 there is almost nothing to see. With 512, the gradient is a seventh of what it could be.
+# With the article's d_k = 2 there is almost nothing to see. With 512, the gradient is an eighth of what it could be.
 #
 # **The shapes.** The logits are (…, T, S): T query positions, S key positions, and any axes before them, such as (B,
 # H).

@@ -2,12 +2,12 @@
 # # The projection into heads, as a layer
 #
 # **The question.** TensorFlow Addons had a kernel (heads, in, head size) for each of query, key and value. How do you
-# make such a layer in Keras, so that its weights are trained and saved, and any batch fits?
+# make such a layer in Keras, so that its weights are trained and saved, and any number of items and positions fits?
 #
 # **The idea.** A Keras layer has three parts. `__init__` keeps the sizes that the user gives. `build` runs once, when
 # the shape of the input is known, and makes the weights with `self.add_weight`. That registers them, so that
-# optimizers and files see them. `call` computes with `keras.ops` alone: NumPy would cut the gradient, and would fail
-# where the batch size is not known yet.
+# optimizers and files see them. `call` computes with `keras.ops` alone: NumPy would cut the gradient. It would also fail
+# while Keras traces the layer, because B and T are not known then: they are `None` in `inputs.shape`.
 #
 # **The shapes.** The input is (B, T, I). The kernel is (H, I, O): a matrix from I features to O for each of H heads.
 # The bias is (H, O). The result is (B, T, H, O). As an equation: `BTI,HIO->BTHO`, plus the bias.

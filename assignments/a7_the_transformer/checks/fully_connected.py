@@ -40,12 +40,20 @@ def parts(answer, inputs):
 
     model = answer.fully_connected(*inputs["weights"][0].shape)
     result = model(inputs["x"])
+    large = answer.fully_connected(40, 60)
+    large(np.zeros((1, 1, 40)))
+    kernels = [each for each in large.get_weights() if each.ndim == 2]
+    # `Dense` begins with Glorot's uniform distribution between these limits.
+    limits = [(6 / sum(each.shape)) ** 0.5 for each in kernels]
     return {
         "shapes": [tuple(result.shape), *(tuple(each.shape) for each in model.weights)],
         "trained": len(model.trainable_weights),
         "losses": len(model.losses),
         "begin with one number": [bool(np.ptp(each) < 1e-9) for each in model.get_weights()],
         "biases": [float(np.abs(each).max()) for each in model.get_weights() if each.ndim == 1],
+        "spread": [float(each.std() / limit * 3**0.5) for each, limit in zip(kernels, limits, strict=True)],
+        "largest": [float(np.abs(each).max() / limit) for each, limit in zip(kernels, limits, strict=True)],
+        "is made anew": answer.fully_connected(4, 7) is not answer.fully_connected(4, 7),
         "is a Sequential": isinstance(model, keras.Sequential),
         "is the same in training": all(
             np.allclose(model(inputs["x"], training=True), result, atol=1e-6) for _ in range(20)
@@ -65,6 +73,10 @@ def right_parts(inputs, result, expected):
         return "the model adds losses of its own."
     if result["begin with one number"] != expected["begin with one number"] or any(result["biases"]):
         return "its weights do not begin as those of a `Dense`: kernels with random numbers, biases with zeros."
+    if any(abs(each - 1) > 0.06 for each in result["spread"]) or any(each > 1.001 for each in result["largest"]):
+        return "its kernels begin with other numbers than those of a `Dense` that gets no further arguments."
+    if not result["is made anew"]:
+        return "two calls return the same model. All layers of the Transformer would share its weights."
     found, wanted = ([tuple(shape) for shape in each["shapes"][1:]] for each in (result, expected))
     return None if found == wanted else f"the shapes of its weights are {found}, expected {wanted}."
 
@@ -148,6 +160,20 @@ EXERCISE = Exercise(
             "feed-forward-from-zeros",
             "Your second kernel begins with zeros. Leave `kernel_initializer` out, so that it begins with random numbers.",
             {SECOND: SECOND.replace("dim)", 'dim, kernel_initializer="zeros")')},
+        ),
+        Wrong(
+            "feed-forward-other-initializer",
+            "Your kernels begin with other random numbers. Leave `kernel_initializer` out: the default is Glorot's.",
+            {FIRST: FIRST.replace('"relu")', '"relu", kernel_initializer="he_normal")')},
+        ),
+        Wrong(
+            "feed-forward-model-kept",
+            "You keep the model, and return it again for the same sizes. All layers then share one set of weights. Make a "
+            "new one in every call.",
+            {
+                LAST: "kept = fully_connected.__dict__.setdefault((embedding_dim, fully_connected_dim), keras.Sequential([first, second]))\n"
+                "    return kept"
+            },
         ),
         Wrong(
             "feed-forward-functional",

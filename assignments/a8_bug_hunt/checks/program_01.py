@@ -1,7 +1,7 @@
 """The checks of `program_01`. The mistake in it is `scale-all-heads`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "scale-all-heads"
@@ -42,7 +42,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "scale-all-heads",
-            "You named the mistake, but you have not fixed it yet. You divide the logits by the root of the width of all heads together. Each head sums over its own features only.",
+            NOT_FIXED,
             {DIVIDED: "/ np.sqrt(query_kernel.shape[0] * size)"},
             "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11",
         ),

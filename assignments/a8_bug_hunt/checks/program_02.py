@@ -3,7 +3,7 @@
 import numpy as np
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "softmax-over-queries"
@@ -35,7 +35,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "softmax-over-queries",
-            "You named the mistake, but you have not fixed it yet. The softmax runs over the queries: the scores of a key sum to one, and those of a query to anything.",
+            NOT_FIXED,
             {SUM: SUM.replace("1", "0"), LARGEST: LARGEST.replace("1", "0")},
             "labmlai/annotated_deep_learning_paper_implementations#146, FudanNLP/fastNLP#254",
         ),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "mask-inverted"
@@ -46,7 +46,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "mask-inverted",
-            "You named the mistake, but you have not fixed it yet. The program hides what may be attended to, and attends to the rest: in a masked array, True means invalid.",
+            NOT_FIXED,
             {HIDDEN: "hidden = mask[:, None]"},
             "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
         ),

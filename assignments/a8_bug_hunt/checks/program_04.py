@@ -1,7 +1,7 @@
 """The checks of `program_04`. The mistake in it is `mask-after-softmax`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "mask-after-softmax"
@@ -37,7 +37,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "mask-after-softmax",
-            "You named the mistake, but you have not fixed it yet. The hidden scores are set to 0 after the softmax. Their share of the sum is lost, and the rest sums to less than one.",
+            NOT_FIXED,
             {MASKED: "pass", MIXED: "output[b, h] = np.where(mask[b], scores, 0.0) @ value[b, h]"},
             "huggingface/pytorch-image-models#2236",
         ),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "mask-tiled"
@@ -40,7 +40,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "mask-tiled",
-            "You named the mistake, but you have not fixed it yet. Whole copies of the mask follow each other, but the arrays have all heads of a sentence side by side. So heads get another sentence's mask.",
+            NOT_FIXED,
             {LAID: "np.tile(mask, (heads, 1, 1))"},
             "line/lighthouse#77, ArrowLuo/CLIP4Clip#22",
         ),

@@ -1,7 +1,7 @@
 """The checks of `program_06`. The mistake in it is `causal-strict`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "causal-strict"
@@ -32,7 +32,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "causal-strict",
-            "You named the mistake, but you have not fixed it yet. The position itself is hidden too. The first position has nothing else to attend to, so it attends to everything.",
+            NOT_FIXED,
             {HIDDEN: "hidden = steps[:, None] <= steps"},
             "pytorch/pytorch#143287, RVC-Boss/GPT-SoVITS#965",
         ),

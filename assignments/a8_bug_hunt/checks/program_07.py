@@ -1,7 +1,7 @@
 """The checks of `program_07`. The mistake in it is `causal-wrong-corner`."""
 
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "causal-wrong-corner"
@@ -46,7 +46,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "causal-wrong-corner",
-            "You named the mistake, but you have not fixed it yet. The triangle is aligned to the lower right corner. Align it to the upper left, so that the first query sees exactly one key.",
+            NOT_FIXED,
             {TRIANGLE: "np.tri(rows, columns, columns - rows, dtype=bool)"},
             "pytorch/pytorch#103082, ml-explore/mlx#2835, Dao-AILab/flash-attention#517, NVIDIA/cutlass#2336",
         ),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "padding-on-queries"
@@ -46,7 +46,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "padding-on-queries",
-            "You named the mistake, but you have not fixed it yet. The mask lies along the queries. It flattens the padding's own rows, and leaves open the padding's columns, which the other positions look at.",
+            NOT_FIXED,
             {MASKED: MASKED.replace("None, None, :", "None, :, None")},
             "lsdefine/attention-is-all-you-need-keras#16, hyunwoongko/transformer#40",
         ),

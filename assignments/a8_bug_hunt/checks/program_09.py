@@ -1,7 +1,7 @@
 """The checks of `program_09`. The mistake in it is `heads-reshaped`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "heads-reshaped"
@@ -45,7 +45,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "heads-reshaped",
-            "You named the mistake, but you have not fixed it yet. The split reads the numbers in their order, so it cuts heads out of positions, not out of features.",
+            NOT_FIXED,
             {SPLIT: "return array.reshape(batch, heads, positions, width // heads)"},
             "reczoo/FuxiCTR#30",
         ),

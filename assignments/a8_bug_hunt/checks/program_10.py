@@ -1,7 +1,7 @@
 """The checks of `program_10`. The mistake in it is `merge-not-transposed`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "merge-not-transposed"
@@ -40,7 +40,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "merge-not-transposed",
-            "You named the mistake, but you have not fixed it yet. The heads stand before the positions when they are joined, so a row gets pieces of other positions.",
+            NOT_FIXED,
             {JOINED: "np.stack(results, axis=1).reshape(*query.shape[:2], -1)"},
             "jsbaan/transformer-from-scratch#6, ajhalthor/Transformer-Neural-Network#4, hackiey/QAnet-pytorch#2",
         ),

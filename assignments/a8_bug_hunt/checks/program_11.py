@@ -3,7 +3,7 @@
 import numpy as np
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "kernels-key-value-swapped"
@@ -42,7 +42,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "kernels-key-value-swapped",
-            "You named the mistake, but you have not fixed it yet. The program takes the second third for the value and the last for the key. In the docstring, the key comes before the value.",
+            NOT_FIXED,
             {ORDER: "query, value, key = parts"},
             "jsbaan/transformer-from-scratch#1",
         ),

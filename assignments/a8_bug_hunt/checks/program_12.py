@@ -3,7 +3,7 @@
 import numpy as np
 
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
-from kmha.course.judging import bank_without, mistake_is_named
+from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
 MISTAKE = "dropout-at-inference"
@@ -55,7 +55,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "dropout-at-inference",
-            "You named the mistake, but you have not fixed it yet. Whether scores are dropped depends on the rate, not on `training`, so it continues after training.",
+            NOT_FIXED,
             {DROPPED: DROPPED.replace("training", "rate > 0")},
             "pytorch/pytorch#124464, huggingface/pytorch-image-models#1978, meta-pytorch/torchtune#1791",
         ),

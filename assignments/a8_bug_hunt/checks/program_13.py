@@ -1,7 +1,7 @@
 """The checks of `program_13`. The mistake in it is `norm-over-time`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import mistake_is_named
+from kmha.course.judging import NOT_FIXED, mistake_is_named
 
 MISTAKE = "norm-over-time"
 MEAN = "total.mean(axis=1, keepdims=True)"
@@ -34,7 +34,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "norm-over-time",
-            "You named the mistake, but you have not fixed it yet. Mean and variance run over the positions: each feature is normalized along the sentence, and positions depend on each other.",
+            NOT_FIXED,
             {MEAN: MEAN.replace("1", "-1"), VARIANCE: VARIANCE.replace("=1", "=-1")},
             "jadore801120/attention-is-all-you-need-pytorch#17, lucidrains/segformer-pytorch#7",
         ),

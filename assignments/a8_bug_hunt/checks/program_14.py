@@ -1,7 +1,7 @@
 """The checks of `program_14`. The mistake in it is `residual-feed-forward-from-input`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import mistake_is_named
+from kmha.course.judging import NOT_FIXED, mistake_is_named
 
 MISTAKE = "residual-feed-forward-from-input"
 RETURNED = "return norm(x + feed_forward)"
@@ -37,7 +37,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "residual-feed-forward-from-input",
-            "You named the mistake, but you have not fixed it yet. The second residual connection adds the layer's input, so it goes around both sublayers instead of one.",
+            NOT_FIXED,
             {RETURNED: "return norm(inputs + feed_forward)"},
             "strutive07/transformer-tensorflow2.0#14, JanSchm/CapMarket#8",
         ),

@@ -1,7 +1,7 @@
 """The checks of `program_15`. The mistake in it is `positions-exponent-doubled-per-feature`."""
 
 from kmha.course.exercises import Exercise, Wrong, sizes, standard
-from kmha.course.judging import mistake_is_named
+from kmha.course.judging import NOT_FIXED, mistake_is_named
 
 MISTAKE = "positions-exponent-doubled-per-feature"
 EXPONENT = "(2 * (feature // 2) / width)"
@@ -28,7 +28,7 @@ EXERCISE = Exercise(
     wrong=(
         Wrong(
             "positions-exponent-doubled-per-feature",
-            "You named the mistake, but you have not fixed it yet. The program doubles the feature's number as if it counted pairs. The exponents run up to 2, and the two of a pair differ.",
+            NOT_FIXED,
             {EXPONENT: "(2 * feature / width)"},
             "jadore801120/attention-is-all-you-need-pytorch#32, shenweichen/DeepCTR#379, Kyubyong/transformer#38, SamLynnEvans/Transformer#25",
         ),

@@ -84,7 +84,11 @@ def changes(weights, query, value, mask, row):
         mixed[row, 0, 0, 0] += 1.2e-4 * np.abs(mixed).max()
         return mixed
 
-    return {
+    # NumPy broadcasts it against a single sentence.
+    twice = (
+        {"a sentence twice": ("output", lambda output, done: np.repeat(output, 2, axis=0))} if len(query) == 1 else {}
+    )
+    return twice | {
         "the right layer": ("", None),
         "the right layer, with rounding": ("query", lambda query, done: query * (1 + 2e-6)),
         "the right layer, just within the limit": ("output", lambda output, done: output * (1 + 8e-5)),
@@ -141,6 +145,12 @@ def other_inputs(rng):
     return {"weights": weights, "query": query, "value": value, "mask": mask[:, None]}
 
 
+def one_sentence(rng):
+    """Draw inputs of other sizes, with a batch of 1."""
+    inputs = other_inputs(rng)
+    return inputs | {name: inputs[name][:1] for name in ("query", "value", "mask")}
+
+
 def draw_suspects(rng, wanted=None, large=0.0, draw_inputs=trained_inputs):
     """Draw suspects in any order. The steps of each are in any order too.
 
@@ -174,8 +184,8 @@ def draw_right(rng):
 
 
 def draw_treacherous(rng):
-    names = ("another bias for the key", "a NaN", "an axis left over", "heads exchanged")
-    return draw_suspects(rng, names, draw_inputs=other_inputs)
+    names = ("another bias for the key", "a NaN", "an axis left over", "a sentence twice", "heads exchanged")
+    return draw_suspects(rng, names, draw_inputs=one_sentence)
 
 
 # The call as it stands. With an `ask`, no smallest case is looked for: each case has many suspects.
@@ -220,7 +230,7 @@ EXERCISE = Exercise(
         ),
         Check(
             "edge",
-            "in a layer of other sizes: a NaN, a broadcast, equal averages, and a right output",
+            "in a layer of other sizes: a NaN, two broadcasts, equal averages, and a right output",
             3,
             draw_treacherous,
             named,
@@ -305,6 +315,12 @@ EXERCISE = Exercise(
             "shape-broadcast",
             "You never compare the shapes. An axis of size 1 is broadcast, and nothing fails.",
             {SHAPE: "", CLOSE: "if not np.allclose(steps[name], array, rtol=0, atol=1e-4 * np.abs(array).max()):"},
+        ),
+        Wrong(
+            "axes-counted",
+            "You compare the number of axes. An axis of another size can be broadcast, and nothing fails: compare the "
+            "shapes.",
+            {SHAPE: SHAPE.replace("shape", "ndim")},
         ),
         Wrong(
             "mask-argument-ignored",

@@ -7,6 +7,8 @@ from kmha.course.exercises.exercise import Check, Draw, Inputs
 from kmha.course.judging.comparing import same
 
 State = Mapping[str, Any]
+# Said of a program that still makes its mistake. Whoever has not found it yet must not read it here.
+NOT_FIXED = "The mistake is still there: the program computes what it computed when you got it."
 NOT_NAMED = "`MISTAKE` is not the id of the mistake in this program."
 
 

@@ -52,6 +52,12 @@ _RULES: tuple[_Advice, ...] = (
         "letter of the result must occur in an operand.",
     ),
     (
+        "error-einsum-sizes",
+        r"InvalidArgumentError: .*Expected dimension \d+ at axis \d+ of the input shaped",
+        "In an `einsum`, one letter stands for axes of different sizes{with}. Either the equation does not fit, or "
+        "what comes in is not what it should be.",
+    ),
+    (
         "error-einsum-letters",
         r"InvalidArgumentError(?!.*Input to reshape).*(?:Expected dimension|einsum|Einsum)",
         "The letters of your `einsum` do not fit{with}. Each operand needs one letter for each of its axes, and one "
@@ -202,7 +208,8 @@ _RULES: tuple[_Advice, ...] = (
         "error-none",
         r"(?:TypeError|AttributeError|ValueError): .*(?:'?NoneType'?|a value \(None\))",
         "Something is None here{with}, and is used like a value. Either it was not given, or it was never set, or a "
-        "function or method of yours has no `return`.",
+        "function or method of yours has no `return`. Or it is a size that Keras does not know yet: `x.shape` has None "
+        "there, and `ops.shape(x)` the size.",
     ),
     (
         "error-name",

@@ -59,6 +59,7 @@ def test_einsum(equation, arrays, id):
     ("function", "id"),
     [
         (lambda: keras.ops.convert_to_tensor(A) + keras.ops.convert_to_tensor(B), "error-broadcast"),
+        (lambda: keras.ops.einsum("bsi,hio->bhso", np.ones((1, 2, 3)), np.ones((4, 5, 6))), "error-einsum-sizes"),
         (lambda: keras.ops.convert_to_tensor(A).permute(0, 1), "error-torch-name"),
         (
             lambda: keras.ops.convert_to_tensor(A).__add__(keras.ops.zeros((2, 3), "float32")),
