@@ -79,7 +79,8 @@ def _mapping(layer_class: Any, backend: str, jobs: int) -> Iterator[Callable[...
     if jobs < 2 or not _is_importable(layer_class):
         yield map
         return
-    executor = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _start, (backend, os.getpid()))
+    name = f"{layer_class.__module__}:{layer_class.__qualname__}"
+    executor = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _start, (backend, name, os.getpid()))
     try:
         yield executor.map
     except BrokenProcessPool:
@@ -89,6 +90,8 @@ def _mapping(layer_class: Any, backend: str, jobs: int) -> Iterator[Callable[...
         ) from None
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():  # after Ctrl-C, one may compute for a long time
+            process.terminate()
 
 
 def _is_importable(layer_class: Any) -> bool:
@@ -98,11 +101,12 @@ def _is_importable(layer_class: Any) -> bool:
     return found is layer_class
 
 
-def _start(backend: str, parent: int) -> None:
+def _start(backend: str, name: str, parent: int) -> None:
     """Prepare a process: it ends with its parent, which alone answers to Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limits.end_with(parent, signal.SIGTERM)
     common.choose_backend(backend)
+    common.load(name)  # what its module prints does not mix with our output
 
 
 def load_layer(name: str) -> Any:
@@ -149,6 +153,8 @@ def _differences() -> list[dict[str, str]]:
 
 
 def _verdict(report: Any) -> str:
+    if not report.cases:
+        return "Nothing was compared: the first case was interrupted."
     count = f"{report.cases} cases (seed {report.seed})"
     cases = f"{count}, forward and gradients"
     if report.interrupted:

@@ -120,7 +120,7 @@ def _by_heads(rows: Tensor, kernel: Tensor) -> Tensor:
     The gradient with respect to `rows` is one product of (N, H·O) and (H·O, I), except for few rows: a sum of H
     matrices (N, I) then takes less time than the copy of the kernel that the one product needs.
     """
-    few = rows.shape[0] is not None and rows.shape[0] <= 2 * kernel.shape[2]
+    few = 0 < (rows.shape[0] or 0) <= 2 * kernel.shape[2]  # known, and not empty
 
     @ops.custom_gradient
     def run(rows: Tensor, kernel: Tensor) -> Tensor:

@@ -16,6 +16,8 @@ import os
 import keras
 import kmha
 
+print("imported")
+
 
 class NoScale(kmha.MultiHeadAttention):
     def _compute_attention(self, query, *args, **kwargs):
@@ -77,12 +79,13 @@ def test_a_learners_mistake_is_shown(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_folder")
-def test_several_processes_report_what_one_reports(tmp_path):
+def test_several_processes_report_what_one_reports(tmp_path, capfd):
     for jobs in ("1", "2"):
         result = _run("--layer", "learner:NoScale", "--cases", "4", "--jobs", jobs, "--json", f"{jobs}.json")
         assert result.exit_code == 1, result.output
     one, two = ((tmp_path / f"{jobs}.json").read_text() for jobs in "12")
     assert one == two
+    assert "imported" not in capfd.readouterr().out  # what the module prints does not mix with the report
     assert json.loads(one)["cases"] == 4
 
 
@@ -141,6 +144,14 @@ def test_ctrl_c_prints_what_was_done(monkeypatch):
     result = _run("--cases", "3")
     assert result.exit_code == common.INTERRUPTED
     assert "1 cases (seed 0), forward and gradients, then interrupted" in result.output
+
+
+@pytest.mark.usefixtures("_folder")
+def test_ctrl_c_before_the_first_case_claims_nothing(monkeypatch):
+    monkeypatch.setattr("kmha.verify.comparing.comparison.measured", _interrupt)
+    result = _run("--cases", "3")
+    assert result.exit_code == common.INTERRUPTED
+    assert result.output.endswith("Nothing was compared: the first case was interrupted.\n")
 
 
 def _interrupt(*args, **kwargs):

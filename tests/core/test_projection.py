@@ -51,7 +51,7 @@ def test_merge_heads_is_the_equation(run, positions, outputs, with_bias):
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("xla", [False, True])
-@pytest.mark.parametrize("batch", [B, None, O])
+@pytest.mark.parametrize("batch", [B, None, O, 0])
 def test_the_gradients_are_those_of_the_equation(batch, xla):
     # Few rows (B, T = 2, 3), many (O, T = 13, 3) and an unknown number have gradients of their own.
     import tensorflow as tf
@@ -62,7 +62,7 @@ def test_the_gradients_are_those_of_the_equation(batch, xla):
             loss = tf.reduce_sum(project(inputs, kernel) * upstream)
         return tape.gradient(loss, [inputs, kernel])
 
-    items = batch or B
+    items = B if batch is None else batch
     arrays = _random(items, T, I), _random(H, I, O), _random(items, T, H, O)
     specs = [
         tf.TensorSpec((batch, T, I), "float64"),

@@ -436,6 +436,17 @@ def _inflating_chunk(file):
     dataset.id.write_direct_chunk((0, 0), zlib.compress(bytes(2**26), 9))
 
 
+def _hidden_chunk(file):
+    """A chunk that decompresses to a million times its size, once the filters before have put its bytes in order."""
+    pipeline = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    pipeline.set_chunk((3, 5))
+    pipeline.set_deflate(9)
+    pipeline.set_shuffle()
+    pipeline.set_fletcher32()
+    group = file.create_group("layers/dense/vars")
+    h5py.h5d.create(group.id, b"0", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((3, 5)), pipeline)
+
+
 def _long_chunk(file):
     gzip = {"shape": (3, 5), "dtype": "f4", "chunks": (3, 5), "compression": "gzip"}
     file.create_dataset("layers/dense/vars/0", **gzip).id.write_direct_chunk((0, 0), bytes(1000))
@@ -606,6 +617,7 @@ BAD = [
     ("x.weights.h5", _h5(lambda file: file.create_group("a/" + "b" * 4_000)), "is a path of 4,002 characters"),
     ("x.weights.h5", _h5(_large_chunk), "No weights compress like that"),
     ("x.weights.h5", _h5(_inflating_chunk), "`layers/dense/vars/0` has a chunk of more than 60 bytes"),
+    ("x.weights.h5", _h5(_hidden_chunk), "`layers/dense/vars/0` is compressed in a way that kmha does not read"),
     ("x.weights.h5", _h5(_long_chunk), "`layers/dense/vars/0` has a chunk of more than 60 bytes"),
     (
         "x.weights.h5",

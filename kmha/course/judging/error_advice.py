@@ -209,7 +209,7 @@ _RULES: tuple[_Advice, ...] = (
         r"(?:TypeError|AttributeError|ValueError): .*(?:'?NoneType'?|a value \(None\))",
         "Something is None here{with}, and is used like a value. Either it was not given, or it was never set, or a "
         "function or method of yours has no `return`. Or it is a size that Keras does not know yet: `x.shape` has None "
-        "there, and `ops.shape(x)` the size.",
+        "there, and in a layer's `call`, `ops.shape(x)` has the size.",
     ),
     (
         "error-name",

@@ -55,7 +55,7 @@ def test_layers_with_trained_positions():
             return x - self.pe[:, : x.shape[1]]
 
     class PositionsAlone(torch.nn.Module):
-        """A factor of a learned table is no mistake: another table gives the same numbers."""
+        """The factor 1/√d of a learned table is no mistake: another table gives the same numbers."""
 
         def __init__(self, dim, max_seq_len):
             super().__init__()
