@@ -60,13 +60,30 @@ def test_layers_with_trained_positions():
         def __init__(self, dim, max_seq_len):
             super().__init__()
             self.scale = dim**-0.5
-            self.emb = torch.nn.Embedding(max_seq_len, dim)
+            self.pos_emb = torch.nn.Embedding(max_seq_len, dim)
 
         def forward(self, x):
-            return self.emb(torch.arange(x.shape[1])) * self.scale
+            return self.pos_emb(torch.arange(x.shape[1])) * self.scale
 
-    found = diagnose(PositionsAlone)
-    assert (found.verdict, found.convention.choices) == ("right", ("positions-alone-scaled",))
+    class AddedPositions(PositionsAlone):
+        def forward(self, x):
+            return x + super().forward(x)
+
+    class AddedToTokens(PositionsAlone):
+        def __init__(self, dim, max_seq_len, vocab_size):
+            super().__init__(dim, max_seq_len)
+            self.tokens = torch.nn.Embedding(vocab_size, dim)
+
+        def forward(self, ids):
+            return self.tokens(ids) + super().forward(ids)
+
+    for candidate, choices in (
+        (PositionsAlone, {"positions-alone-divided"}),
+        (AddedPositions, {"learned-positions-divided"}),
+        (AddedToTokens, {"unscaled", "learned-positions-divided"}),
+    ):
+        found = diagnose(candidate)
+        assert (found.verdict, {*found.convention.choices}) == ("right", choices), candidate
     assert diagnose(TokenAndPosition).convention.choices == ("unscaled",)
     assert diagnose(TokenAndPosition(64, 11, 6)).right
     assert diagnose(PositionalEncoding).right
