@@ -146,8 +146,11 @@ def _difference_table(differences: list[dict[str, str]]) -> Table:
 
 
 def _differences() -> list[dict[str, str]]:
+    import keras
+
     from kmha.verify.comparing.differences import demonstrate
 
+    keras.utils.clear_session(free_memory=False)  # the names of layers, in errors, are counted from here
     with Console(stderr=True).status("running the demonstrations of the differences on purpose"):
         return [dataclasses.asdict(difference) for difference in demonstrate()]
 

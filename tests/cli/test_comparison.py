@@ -6,7 +6,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from kmha.cli import common, main
+from kmha.cli import common, comparison, main
 
 pytestmark = pytest.mark.tensorflow
 
@@ -87,6 +87,15 @@ def test_several_processes_report_what_one_reports(tmp_path, capfd):
     assert one == two
     assert "imported" not in capfd.readouterr().out  # what the module prints does not mix with the report
     assert json.loads(one)["cases"] == 4
+
+
+@pytest.mark.slow
+def test_the_differences_on_purpose_do_not_depend_on_what_ran_before():
+    import keras
+
+    keras.layers.Dense(1)  # Keras counts layers for their names
+    first = comparison._differences()
+    assert comparison._differences() == first
 
 
 @pytest.mark.slow
