@@ -72,18 +72,27 @@ register(
     _takes_vectors,
     added=lambda state, right: np.broadcast_to(state["encoded"], state["looked_up"].shape),
 )
-# With a table of other numbers, learned positions that are divided give the same.
-for _id, _says, _suits, _added in (
-    ("positions-alone-divided", "the learned positions alone", _takes_vectors, lambda state: 0 * state["looked_up"]),
-    ("learned-positions-divided", "learned positions", lambda trial: True, lambda state: state["embedded"]),
-):
-    register(
-        _id,
-        "sum",
-        f"{_says}, multiplied by 1/√d",
-        lambda trial, suits=_suits: suits(trial) and not _has_sines(trial),
-        added=lambda state, right, to=_added: to(state) + state["encoded"] / math.sqrt(state["table"].shape[-1]),
-    )
+
+
+def _added_to(of: Callable[[State], np.ndarray]) -> Change:
+    """Return a change that adds positions / √d. With a table of other numbers, learned positions give the same."""
+    return lambda state, right: of(state) + state["encoded"] / math.sqrt(state["table"].shape[-1])
+
+
+register(
+    "positions-alone-divided",
+    "sum",
+    "the learned positions alone, multiplied by 1/√d",
+    lambda trial: _takes_vectors(trial) and not _has_sines(trial),
+    added=_added_to(lambda state: np.zeros_like(state["looked_up"])),
+)
+register(
+    "learned-positions-divided",
+    "sum",
+    "learned positions, multiplied by 1/√d",
+    lambda trial: not _has_sines(trial),
+    added=_added_to(lambda state: state["embedded"]),
+)
 
 
 for _interleaved, _says in ((False, "in halves"), (True, "in pairs")):
