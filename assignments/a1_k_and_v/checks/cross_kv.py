@@ -55,6 +55,15 @@ EXERCISE = Exercise(
             {KEY: KEY.replace("key_", "value_"), VALUE: VALUE.replace("value_", "key_")},
         ),
         Wrong(
+            "kernel-reshaped",
+            "You reshaped the kernels (H, I, O) to (I, H·O). A reshape keeps the order of the numbers, so these are not the "
+            "heads side by side. First transpose to (I, H, O), or name the axes with `einsum`.",
+            {
+                KEY: "key = (enc_output @ key_kernel.reshape(key_kernel.shape[1], -1)).reshape(*enc_output.shape[:2], *key_kernel.shape[::2])",
+                VALUE: "value = (enc_output @ value_kernel.reshape(value_kernel.shape[1], -1)).reshape(*enc_output.shape[:2], *value_kernel.shape[::2])",
+            },
+        ),
+        Wrong(
             "heads-first",
             "You put the head axis before the positions. The result here is (B, S, H, O); the heads move to the front "
             "only later, for the scores.",

@@ -39,9 +39,9 @@ def describe(answer, inputs):
     others = [axes for axes in figure.axes if getattr(axes, "_colorbar", None) is None and axes.get_visible()]
     empty = sum(axes.axison and not axes.images and not axes.collections for axes in others)
     # Limits from 0 to 1 are allowed too. The same mistakes must be named with them.
-    if all(np.allclose(panel["limits"], [0, 1]) for panel in panels):
-        largest = inputs["scores"].reshape(-1, inputs["num_heads"], *inputs["scores"].shape[1:])[inputs["item"]].max()
-        panels = [{**panel, "limits": [0.0, float(largest)]} for panel in panels]
+    if panels and all(np.allclose(panel["limits"], [0, 1]) for panel in panels):
+        largest = max(float(np.max(panel["image"])) for panel in panels)
+        panels = [{**panel, "limits": [0.0, largest]} for panel in panels]
     return {"panels": [{name: panel[name] for name in names} for panel in panels], "empty": empty}
 
 
@@ -71,8 +71,12 @@ def judge_limits(inputs, result, expected):
         return "the panels have different colour limits."
     if len({panel["colors"] for panel in result}) > 1 or not result[0]["colors"].endswith("Normalize"):
         return "the panels have different colours, or colours that do not grow evenly with the numbers."
-    (least, largest), allowed = limits[0], (1.0, max(panel["image"].max() for panel in expected))
-    if abs(least) > 1e-9 or not np.isclose(largest, allowed, rtol=1e-4).any():
+    # Which heads are drawn is judged by another check.
+    (least, largest), allowed = (
+        limits[0],
+        [max(np.max(panel["image"]) for panel in each) for each in (result, expected)],
+    )
+    if abs(least) > 1e-9 or not np.isclose(largest, [1.0, *allowed], rtol=1e-4).any():
         return f"the colour limits are {least:.3g} and {largest:.3g}."
     return None
 
@@ -140,6 +144,11 @@ EXERCISE = Exercise(
             "heads-before-batch",
             "You split the first axis as (H, B), so the panels show heads of several sentences. Split it as (B, H).",
             {PICK: "heads = np.reshape(scores, (num_heads, -1, *scores.shape[1:]))[:, item]"},
+        ),
+        Wrong(
+            "items-without-heads",
+            "You began with entry b. The heads of item b begin at b·H.",
+            {PICK: "heads = scores[item : item + num_heads]"},
         ),
         Wrong(
             "always-the-first-item",

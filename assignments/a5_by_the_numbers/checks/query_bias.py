@@ -50,6 +50,11 @@ EXERCISE = Exercise(
     ),
     wrong=(
         Wrong(
+            "bias-rounded",
+            "You rounded the bias. Return it as you computed it: the mean over many positions is more exact than the print.",
+            {MEAN: MEAN + ".round(2)"},
+        ),
+        Wrong(
             "kernel-transposed-query",
             "You used the weight as (in, out). torch stores it as (out, in). With as many features in as out, the "
             "product runs either way, but what is left is noise, not a bias.",

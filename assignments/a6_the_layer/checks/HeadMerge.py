@@ -94,6 +94,14 @@ EXERCISE = Exercise(
     ),
     wrong=(
         Wrong(
+            "heads-interleaved",
+            "You joined the heads feature by feature. The rows of the kernel are head by head: all features of the first head "
+            "come first.",
+            {
+                OUTPUTS: "inputs = ops.reshape(ops.swapaxes(inputs, 2, 3), ops.shape(inputs))\n        " + OUTPUTS,
+            },
+        ),
+        Wrong(
             "kernel-too-large-at-start",
             "Your kernel starts from a normal distribution with the standard deviation 1, so the sums grow with their "
             "length. `glorot_uniform` starts smaller, the more features there are.",

@@ -74,6 +74,16 @@ EXERCISE = Exercise(
             "nyu-mll/jiant#465, InseeFrLab/torchTextClassifiers#92",
         ),
         Wrong(
+            "mask-inverted-finite",
+            "You hide what may be attended to, with a finite number. In this mask, True means attend.",
+            {MASKED: "logits = np.where(mask[b], -1e9, logits)"},
+        ),
+        Wrong(
+            "mask-items-as-heads",
+            "You take the masks by head. Each sentence has its own mask, which all its heads share.",
+            {MASKED: MASKED.replace("mask[b]", "mask[h % len(mask)]")},
+        ),
+        Wrong(
             "mask-of-first-item",
             "You use the first sentence's mask for all sentences. Each has its own.",
             {MASKED: MASKED.replace("mask[b]", "mask[0]")},
