@@ -33,6 +33,7 @@ from kmha.verify.diagnosing.calling import (
     CandidateError,
     guessed_arguments,
     lengths_of,
+    mode_arguments,
     to_candidate_mask,
     values_by_role,
     without_flags,
@@ -394,8 +395,7 @@ class BlockCandidate(LayerCandidate):
                 arguments[name] = self._neutral(role, trial) if self.neutral_masks else None
         if "lengths" in self.roles:
             arguments |= lengths_of(self, self.roles["lengths"], trial)
-        flags = {"training": trial.training, "deterministic": not trial.training}
-        arguments |= {self.roles[role]: flag for role, flag in flags.items() if role in self.roles}
+        arguments |= mode_arguments(self.roles, trial)
         if "causal" in self.roles and (trial.causal or self.call_parameters[self.roles["causal"]].default is True):
             arguments[self.roles["causal"]] = trial.causal
         return self.packed(arguments)

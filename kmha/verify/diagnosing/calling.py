@@ -348,8 +348,8 @@ def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> di
             found[roles[role]] = candidate.tensor(array, trial)
     if "lengths" in roles:
         found |= lengths_of(candidate, roles["lengths"], trial)
-    flags = {"causal": trial.causal, "training": trial.training, "deterministic": not trial.training}
-    flags["scores"] = bool(trial.more.get("scores", True))
+    found |= mode_arguments(roles, trial)
+    flags = {"causal": trial.causal, "scores": bool(trial.more.get("scores", True))}
     for role, flag in flags.items():
         if role in roles and (role != "causal" or flag or _default(parameters_found, roles[role]) is not False):
             found[roles[role]] = flag
@@ -358,6 +358,12 @@ def mask_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> di
         if roles[role] not in found and (is_required or candidate.neutral_masks):
             found[roles[role]] = _neutral(candidate, role, trial) if candidate.neutral_masks else None
     return found
+
+
+def mode_arguments(roles: Mapping[str, str], trial: Trial) -> dict[str, bool]:
+    """Return the flags that say whether a call is in training, keyed by the names of the candidate's arguments."""
+    flags = {"training": trial.training, "deterministic": not trial.training}
+    return {roles[role]: flag for role, flag in flags.items() if role in roles}
 
 
 def lengths_of(candidate: Any, name: str, trial: Trial) -> dict[str, Any]:

@@ -18,7 +18,15 @@ from kmha.verify.chains.embedding import NAME
 from kmha.verify.diagnosing import block_trials, frameworks, naming, reproduction
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.block_weights import PlainSlot, squeezed
-from kmha.verify.diagnosing.calling import EMPTY, Parameters, check_given, guessed_arguments, parameters, with_copies
+from kmha.verify.diagnosing.calling import (
+    EMPTY,
+    Parameters,
+    check_given,
+    guessed_arguments,
+    mode_arguments,
+    parameters,
+    with_copies,
+)
 from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, COUNT, IDS, TIME
 from kmha.verify.diagnosing.guessing import LENGTH
@@ -171,7 +179,7 @@ class EmbeddingCandidate(LayerCandidate):
     def _arguments(self, trial: Trial) -> dict[str, Any]:
         ids = self.takes_ids or self.convention.entry == IDS
         array = trial.more["ids"] if ids else trial.query
-        guessed = guessed_arguments(self, trial, trial.query.shape[2])
+        guessed = {**guessed_arguments(self, trial, trial.query.shape[2]), **mode_arguments(self.roles, trial)}
         name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
         if self.convention.entry == COUNT:
             return {**guessed, **self.call_given, name: array.shape[1]}

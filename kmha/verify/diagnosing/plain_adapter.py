@@ -1,5 +1,7 @@
 """The adapter of plain Python classes, whose weights are arrays of NumPy, TensorFlow, torch or JAX among attributes."""
 
+import contextlib
+import copy
 import dataclasses
 import inspect
 import re
@@ -15,6 +17,7 @@ from kmha.verify.diagnosing.weights import Slot, Variable
 
 # Names of arrays that a constructor computes, and that nobody trains.
 CONSTANTS = re.compile(r"mask|tri[lu]|pos|(^|[._])pe([._]|$)|sin|cos|freq|angle|cache|grad|encoding")
+GRADIENT = re.compile(r"^d_?")
 PACKAGES = (*frameworks.FRAMEWORKS, "jaxlib", "builtins", "functools")  # their objects hold no weights of a layer
 
 
@@ -90,9 +93,15 @@ class PlainAdapter(Adapter):
         self.calls_by_name = self.method != "__call__"
         self.dtype = "float64"
         self.places: dict[str, Place] = {}  # keyed by path
+        self.is_lazy = False  # whether the weights are made by the first call
+        self.results: frozenset[str] = frozenset()  # paths of arrays in which a call keeps results
 
     def supplied(self, found: Mapping[str, Any]) -> frozenset[str]:
         return random_names(found)
+
+    def working_copy(self, layer: Any) -> Any:
+        """Return a copy, because the diagnosis changes the weights' dtype."""
+        return copy.deepcopy(layer)
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
         layer = layer_class(**arguments, **self._random(layer_class.__init__))
@@ -127,14 +136,30 @@ class PlainAdapter(Adapter):
         return tf.Variable(tensor)
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
-        """Convert the weights, all of which the constructor has made."""
+        """Convert the weights. If the constructor has made none, a first call makes them."""
+        if self.is_lazy or next(places_of(layer), None) is None:
+            with contextlib.suppress(Exception, SystemExit):  # untrusted code; a later call reports the error
+                self._make_by_calls(layer, arguments)
         self._cast(layer, dtype)
+
+    def _make_by_calls(self, layer: Any, arguments: Mapping[str, Any]) -> None:
+        """Call a layer, the first of a class twice: arrays that then differ hold results, and are no weights."""
+        self.call(layer, arguments, False)
+        if self.is_lazy:
+            return
+        first = {place.path: frameworks.to_numpy(place.value()).copy() for place in places_of(layer)}
+        self.results = frozenset(first)
+        self.call(layer, _halved(dict(arguments)), False)
+        second = {place.path: frameworks.to_numpy(place.value()) for place in places_of(layer)}
+        kept = {path for path in second if path in first and np.array_equal(first[path], second[path])}
+        self.is_lazy = any(np.unique(second[path]).size > 2 for path in kept)  # not just masks
+        self.results = frozenset(second.keys() - kept if self.is_lazy else second)
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
         return getattr(layer, self.method)(**arguments)
 
     def variables(self, layer: Any) -> list[Variable]:
-        self.places = {place.path: place for place in places_of(layer)}
+        self.places = {place.path: place for place in places_of(layer) if place.path not in self.results}
         return [self._variable(place) for place in self.places.values()]
 
     def _variable(self, place: Place) -> Variable:
@@ -148,12 +173,13 @@ class PlainAdapter(Adapter):
 
     def parts(self, layer: Any) -> list[Any]:
         """Return the objects inside a layer."""
-        holders = (place.holder for place in places_of(layer))
+        holders = (place.holder for place in places_of(layer) if place.path not in self.results)
         return list({id(holder): holder for holder in holders if holder is not layer}.values())
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make an object with these weights."""
-        return [f"layer = {made}", *self.statements("layer", slots, weights)]
+        first = [f"{call}  # makes the weights"] if self.is_lazy else []
+        return [f"layer = {made}", *first, *self.statements("layer", slots, weights)]
 
     def statements(self, owner: str, slots: Sequence[Slot], weights: Sequence[str]) -> list[str]:
         """Return lines that set the weights of the object called `owner`."""
@@ -175,8 +201,24 @@ def is_plain(layer_class: type) -> bool:
     return frameworks.likely_frameworks(getattr(layer_class, method))[0] != "keras"
 
 
+def is_plain_object(thing: Any) -> bool:
+    """Return whether something is an object with a method that computes, or one with weights that can be called."""
+    if any(hasattr(thing, method) for method in METHODS if method != "__call__"):
+        return True
+    return callable(thing) and is_plain(type(thing)) and next(places_of(thing), None) is not None
+
+
 def _method(layer_class: type) -> str | None:
     return next((name for name in METHODS if inspect.isfunction(getattr(layer_class, name, None))), None)
+
+
+def _halved(value: Any) -> Any:
+    """Return arguments with half of each floating-point number in their arrays."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(_halved, value))
+    if isinstance(value, dict):
+        return {key: _halved(each) for key, each in value.items()}
+    return value * 0.5 if "float" in str(getattr(value, "dtype", "")) else value
 
 
 def _is_frozen(holder: Any) -> bool:
@@ -199,12 +241,14 @@ def places_of(
         return
     seen.add(id(owner))
     path, code = (parent.path, parent.code) if parent else ("", "")
+    shapes = {str(key): tuple(value.shape) for key, value in _items(owner) if _is_array(value)}
     for key, value in _items(owner):
         is_name = not isinstance(owner, list | dict | tuple) or hasattr(owner, "_fields")
         name = f"{path}.{key}" if path else str(key)
         place = Place(name, f"{code}.{key}" if is_name else f"{code}[{key!r}]", owner, key, parent)
         if _is_array(value):
-            if constants or not CONSTANTS.search(name.lower()):
+            of = GRADIENT.sub("", str(key))  # a gradient lies beside what it is of
+            if constants or not (CONSTANTS.search(name.lower()) or (shapes[str(key)] == shapes.get(of) and of != key)):
                 yield place
         elif _may_hold(value):
             yield from places_of(value, constants, place, seen)

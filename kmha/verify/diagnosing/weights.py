@@ -450,8 +450,8 @@ def weights_of_layer(
     """
     if not variables:
         raise CandidateError(
-            f"{name}: the layer has no weights yet. Call it once or `build` it first, or give its class, so that kmha "
-            "makes the weights."
+            f"{name}: the layer has no weights yet. Give its class, so that kmha makes the weights, or call it once or "
+            "`build` it first."
         )
     heads = number_of_heads(layer, given)
     variables = fitting_variables(variables, heads)

@@ -77,3 +77,56 @@ class Embedding:
 
     def __call__(self, ids):
         return self.table[ids] * np.sqrt(self.width) + self.pe[: ids.shape[1]]
+
+
+class Affine:
+    """Makes its weights in the first call, and keeps what it needs for a backward pass."""
+
+    def __init__(self, units):
+        self.units, self.weights, self.bias = units, None, None
+
+    def forward(self, x):
+        if self.weights is None:
+            self.weights = np.random.default_rng(0).normal(size=(x.shape[-1], self.units))
+            self.bias = np.zeros((1, self.units))
+            self.d_weights, self.d_bias = np.zeros_like(self.weights), np.zeros_like(self.bias)
+        self.input = x
+        return x @ self.weights + self.bias
+
+
+class LazyAttention:
+    def __init__(self, num_heads, key_dim, wrong=""):
+        self.num_heads, self.wrong = num_heads, wrong
+        self.query, self.key, self.value = (Affine(num_heads * key_dim) for _ in range(3))
+        self.output = None
+
+    def forward_pass(self, query, key, value, mask=None):
+        if self.output is None:
+            self.output = Affine(query.shape[-1])
+        self.q, self.k, self.v = (
+            part.forward(x).reshape(*x.shape[:2], self.num_heads, -1).transpose(0, 2, 1, 3)
+            for part, x in ((self.query, query), (self.key, key), (self.value, value))
+        )
+        logits = self.q @ self.k.swapaxes(-1, -2)
+        if self.wrong != "no scale":
+            logits = logits / np.sqrt(self.q.shape[-1])
+        if mask is not None:
+            logits = np.where(mask[:, None], logits, -1e30)
+        powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        self.scores = powers / powers.sum(axis=-1, keepdims=True)
+        mixed = (self.scores @ self.v).transpose(0, 2, 1, 3)
+        return self.output.forward(mixed.reshape(*query.shape[:2], -1))
+
+
+class PositionalEncoding:
+    """Its flag for training is on unless a call says otherwise."""
+
+    def __init__(self, max_len, d_model, dropout_rate=0.0):
+        self.rate = dropout_rate
+        angles = np.arange(max_len)[:, None] / 10000 ** (np.arange(d_model) // 2 * 2 / d_model)
+        self.pe = np.where(np.arange(d_model) % 2 == 0, np.sin(angles), np.cos(angles))[None]
+
+    def forward(self, x, training=True):
+        x = x + self.pe[:, : x.shape[1]]
+        kept = np.random.default_rng().random(x.shape) >= self.rate
+        return x * kept / (1 - self.rate) if training else x

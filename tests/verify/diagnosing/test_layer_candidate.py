@@ -199,7 +199,7 @@ class _ManyWeights(keras.layers.Layer):
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
     [
-        (_unbuilt, {}, r"the layer has no weights yet. Call it once or `build` it first, or give its class"),
+        (_unbuilt, {}, r"the layer has no weights yet. Give its class, so that kmha makes the weights"),
         (_dense, {}, r"its weights do not fit multi-head attention\..*\(5, 3\)"),
         (lambda: _Unknown, {}, r"kmha does not know the argument `colour`.*--set colour=VALUE"),
         (lambda: _Unknown, {"colours": 1}, r"has no argument `colours`. It has: colour, x\."),

@@ -8,7 +8,7 @@ from kmha.verify.diagnosing.layer_adapters import is_layer
 from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain
 
 
-@pytest.mark.parametrize("name", ["SelfAttention", "EncoderLayer", "EncoderOfDicts", "Embedding"])
+@pytest.mark.parametrize("name", ["SelfAttention", "EncoderLayer", "EncoderOfDicts", "Embedding", "LazyAttention"])
 def test_a_right_class_is_right(candidate, name):
     found = diagnose(candidate("plain_classes", name))
     assert found.right, found.ids
@@ -20,6 +20,7 @@ def test_a_right_class_is_right(candidate, name):
     ("name", "wrong", "ids"),
     [
         ("SelfAttention", "no scale", ("scale-missing",)),
+        ("LazyAttention", "no scale", ("scale-missing",)),
         ("EncoderLayer", "no residual", ("residual-missing-feed-forward",)),
         ("EncoderOfDicts", "no residual", ("residual-missing-feed-forward",)),
         ("Embedding", "twice", ("positions-exponent-doubled",)),
@@ -34,6 +35,7 @@ def test_a_mistake_is_named(candidate, name, wrong, ids):
     ("name", "wrong", "line"),
     [
         ("SelfAttention", "no scale", "result = layer.forward(x=x)"),
+        ("LazyAttention", "no scale", "# makes the weights"),
         ("EncoderOfDicts", "no residual", "layer.norms[0].g = "),
         ("EncoderOfDicts", "no residual", "layer.p['W1'] = "),
     ],
@@ -45,6 +47,29 @@ def test_the_script_runs(candidate, name, wrong, line):
     exec("\n".join(line for line in found.code().splitlines() if not line.startswith("from ")), scope)  # noqa: S102
     assert line in found.code()
     np.testing.assert_allclose(scope["result"], found.smallest.answer.output, rtol=1e-6)
+
+
+def test_dropout_that_is_on_by_default_is_off_in_calls_that_say_so(candidate):
+    found = diagnose(candidate("plain_classes", "PositionalEncoding"))
+    assert found.right, found
+
+
+def test_a_mask_that_the_first_call_keeps_is_no_weight():
+    class ScaledDotProductAttention:
+        def __init__(self):
+            self.bias = None
+
+        def __call__(self, query, key, value):
+            if self.bias is None:
+                self.bias = np.zeros((64, 64))
+                self.bias[np.triu_indices(64, 1)] = -1e30
+            logits = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])
+            logits = logits + self.bias[: logits.shape[-2], : logits.shape[-1]]
+            powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+            return powers / powers.sum(axis=-1, keepdims=True) @ value
+
+    found = diagnose(ScaledDotProductAttention)
+    assert found.right, found
 
 
 def test_weights_in_lists_dicts_and_objects():
@@ -78,3 +103,14 @@ def test_what_is_no_plain_class():
     assert not is_plain(type("Nothing", (), {}))
     assert not is_plain(functools.partial)
     assert not is_layer(PlainAdapter(int))
+
+
+@pytest.mark.parametrize("wrong", ["", "no scale"])
+def test_objects_with_their_weights(candidate, wrong):
+    """An object with `forward`, one that is called, and one whose weights are not there yet."""
+    attention = candidate("plain_classes", "SelfAttention")(12, 3, wrong)
+    assert diagnose(attention).ids == (("scale-missing",) if wrong else ())
+    encoder = candidate("plain_classes", "EncoderLayer")(12, 3, 20, wrong.replace("scale", "residual"))
+    assert diagnose(encoder).ids == (("residual-missing-feed-forward",) if wrong else ())
+    with pytest.raises(ValueError, match="has no weights yet"):
+        diagnose(candidate("plain_classes", "LazyAttention")(3, 4, wrong))

@@ -7,7 +7,7 @@ values; and the attention of `distillable-vision-transformer`, which never uses 
 
 from typing import Any
 
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, VOCABULARY, WIDTH, config, of, with_rngs
+from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, VOCABULARY, WIDTH, config, of, with_rngs
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 from kmha.verify.bank.zoo.manifest.making import with_config as by
 
@@ -31,11 +31,6 @@ def _grover(found: Any) -> Any:
         return found(params, HEADS, query, key, value)
 
     return attend
-
-
-def _forward_pass(*arguments: Any, **more: Any) -> Any:
-    """Return a function that returns the method that computes."""
-    return lambda found: found(*arguments, **more).forward_pass
 
 
 _artifex = of("avitai-artifex", "artifex.generative_models.core.layers.", "jax")
@@ -65,15 +60,9 @@ ENTRIES = (
     _grover_part("multi_headed_attention_apply", "attention", _grover),
     _jaxnn("layers.attention:Attention", "attention", with_rngs(WIDTH, HEADS), mask="attends"),
     _jaxnn("models.vision_transformer:Block", "encoder", with_rngs(WIDTH, HEADS, 2.0), norm="pre", mask="attends"),
-    _library("MultiHeadAttention", "attention", _forward_pass(HEADS, SIZE), mask="hides"),
-    _library(
-        "TransformerEncoderLayer",
-        "encoder",
-        _forward_pass(WIDTH, HEADS, INNER, dropout_rate=0.0, attention_dropout=0.0),
-        norm="post",
-        mask="hides",
-    ),
-    _library("PositionalEncoding", "embedding", _forward_pass(LENGTH, WIDTH)),
+    _library("MultiHeadAttention", "attention", mask="hides"),
+    _library("TransformerEncoderLayer", "encoder", norm="post", mask="hides"),
+    _library("PositionalEncoding", "embedding"),
     _moe(
         "MultiHeadAttention",
         "attention",
