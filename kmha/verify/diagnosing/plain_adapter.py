@@ -247,8 +247,9 @@ def places_of(
         name = f"{path}.{key}" if path else str(key)
         place = Place(name, f"{code}.{key}" if is_name else f"{code}[{key!r}]", owner, key, parent)
         if _is_array(value):
-            of = GRADIENT.sub("", str(key))  # a gradient lies beside what it is of
-            if constants or not (CONSTANTS.search(name.lower()) or (shapes[str(key)] == shapes.get(of) and of != key)):
+            of = GRADIENT.sub("", str(key))
+            is_gradient = of != str(key) and shapes.get(of) == shapes[str(key)]  # of what lies beside it
+            if constants or not (is_gradient or CONSTANTS.search(name.lower())):
                 yield place
         elif _may_hold(value):
             yield from places_of(value, constants, place, seen)
