@@ -63,6 +63,7 @@ def test_no_token_says_what_it_stands_for():
     assert not {*elsewhere} & {*inputs["token"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a8.catches", "a9.first_wrong_step"])
 def test_a_vote_over_all_that_is_judged(name, sandbox):
     """An answer took for right what most implementations, or suspects, agree on. It earned all points that way."""

@@ -27,6 +27,7 @@ def key_bias(query, key, query_kernel, query_bias, key_kernel, key_bias):
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_without_any_work(name, sandbox):
     (item,) = content.find(name, content.installed())

@@ -20,6 +20,7 @@ def test_a_known_amount_is_found(megabytes):
     assert memory.peak(allocate) == pytest.approx(megabytes << 20, rel=0.05)  # the first peak is forgotten
 
 
+@pytest.mark.slow
 def test_where_the_mark_cannot_be_set_back_the_highest_ever_is_taken(tmp_path):
     code = (
         "import pathlib\nfrom kmha.bench import memory\n"

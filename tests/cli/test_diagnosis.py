@@ -322,7 +322,9 @@ def test_function_inside_a_class():
         (["pupil.py:right"], 2, "name the module without .py"),
         (["nowhere:right"], 3, "cannot import nowhere: ModuleNotFoundError: No module named 'nowhere'"),
         (["pupil_layers:Attention", "--set", "units=0.5"], 3, "expected `units` to be a whole number of at least 1."),
-        (["pupil_layers:Attention", "--set", "scale=text"], 1, "Attention cannot be run: "),
+        pytest.param(
+            ["pupil_layers:Attention", "--set", "scale=text"], 1, "Attention cannot be run: ", marks=pytest.mark.slow
+        ),
         ([], 2, "expected MODULE:NAME of a layer or function to diagnose, --bank, --zoo or"),
     ],
 )

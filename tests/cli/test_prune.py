@@ -87,6 +87,7 @@ def test_dates_see_the_validation_set_only(another_task, monkeypatch):
         assert json.load(file)["steps"][0]["exact_match"] in np.arange(0, 101, 20)
 
 
+@pytest.mark.slow
 def test_an_interrupt(model_folder, tmp_path, monkeypatch):
     from kmha.translation.pruning import Pruning
 

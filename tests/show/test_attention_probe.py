@@ -42,6 +42,7 @@ def _fit(callback):
     return model
 
 
+@pytest.mark.slow
 def test_the_scores_are_those_of_each_step_and_training_stays_the_same():
     probe, weights = AttentionProbe(PROBE, every=2), _Weights()
     model, plain = _fit(probe), _fit(weights)

@@ -76,6 +76,7 @@ def assignment():
     return dataclasses.replace(found, items=found.items[:2])
 
 
+@pytest.mark.slow
 def test_valid_notebook(assignment):
     assert list(verify_notebooks(assignment)) == []
 

@@ -63,7 +63,7 @@ def test_an_answer_that_cannot_be_loaded(pool):
     assert grade.mistake.id == "error-name"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 def test_a_softmax_over_one_key_is_no_warning(pool):
     """Keras asked "Did you mean to use a sigmoid instead?" of inputs with one key, which the checks draw."""
     grade = _judge(pool, "a6.attention_scores", {})

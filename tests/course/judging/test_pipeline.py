@@ -70,6 +70,7 @@ def test_no_number_gives_a_warning(doubling, sandbox, value):
     rendering.as_dict(grade)
 
 
+@pytest.mark.slow
 def test_looking_for_a_small_case_takes_a_share_of_the_time(doubling, sandbox):
     """An answer that takes nearly all of its time at its import took it twice."""
     slow = "import time\ntime.sleep(3)\n" + _twice("return array**2 - 5 * array")

@@ -111,6 +111,7 @@ def test_an_error_in_one_part_is_the_error_of_the_call(sandbox):
     assert (result.value, result.error["kind"], result.error["says"]) == (None, "ValueError", "eight")
 
 
+@pytest.mark.slow
 def test_all_parts_have_one_time_limit(sandbox, monkeypatch):
     runner, calls, run = Runner(_apart(1, 9, 9, 9, 9), sandbox, 1), [], sandbox.run
     monkeypatch.setattr(sandbox, "run", lambda *given, **more: calls.append(given[2]) or run(*given, **more))

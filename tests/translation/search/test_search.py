@@ -74,6 +74,7 @@ def test_log_probabilities_are_those_of_the_whole_model(searching, search):
     assert len(set(ends)) == 2  # some are finished, and some are cut off
 
 
+@pytest.mark.slow
 def test_beams_of_a_whole_model_that_was_not_built():
     """Its weights do not exist before the search begins."""
     found = []

@@ -63,6 +63,7 @@ def test_mistake_is_named(function, arguments, ids):
     assert found.ids == ids
 
 
+@pytest.mark.slow
 def test_smallest_case_runs():
     """It wraps the function as kmha does, because the function takes no weights."""
     found = diagnose(attention, arguments={"scaled": False})

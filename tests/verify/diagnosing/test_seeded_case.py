@@ -11,6 +11,7 @@ from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.seeded_case import with_drawn_weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "arguments"),
     [

@@ -11,10 +11,20 @@ from kmha.verify import diagnose
     [
         ("Encoder", {}, ()),
         ("SequenceDecoder", {"second": "padding"}, ()),
-        ("SequenceDecoder", {"second": "both"}, ("decoder-masks-look-ahead-with-padding",)),
-        ("SequenceDecoder", {"second": "look-ahead"}, ("decoder-masks-look-ahead-for-cross",)),
+        pytest.param(
+            "SequenceDecoder",
+            {"second": "both"},
+            ("decoder-masks-look-ahead-with-padding",),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "SequenceDecoder",
+            {"second": "look-ahead"},
+            ("decoder-masks-look-ahead-for-cross",),
+            marks=pytest.mark.slow,
+        ),
         ("SingleEncoder", {}, ()),
-        ("Direct", {}, ()),
+        pytest.param("Direct", {}, (), marks=pytest.mark.slow),
     ],
 )
 def test_keras(candidate, name, arguments, ids):
