@@ -51,7 +51,6 @@ from kmha.verify.diagnosing.other_readings import (
     unexplained_mask,
 )
 from kmha.verify.diagnosing.pairs import find_pairs
-from kmha.verify.diagnosing.plain_adapter import is_plain_object
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
@@ -376,7 +375,7 @@ def candidate_of(
             thing, roles = held, {**held.roles, **roles}
         else:
             thing = as_layer(thing) or thing
-    if isinstance(thing, type) or is_module or is_plain_object(thing):
+    if isinstance(thing, type) or is_module or any(hasattr(thing, method) for method in ("call", "forward")):
         layer = None
         chain = chain or kind_of(thing, arguments, roles)
         if chain == "attention":
@@ -385,6 +384,8 @@ def candidate_of(
             chain = chain_of_made(layer) if chain == "attention" else chain
         if layer is not None and chain == "attention":
             return CoreLayerCandidate(layer) if is_core(layer) else layer
+        if chain == "embedding" and not (isinstance(thing, type) or is_module):
+            raise CandidateError(f"{name}: give kmha the class of an embedding that is no layer, not an object.")
         if chain == "embedding":
             return EmbeddingCandidate(thing, name, arguments, mask, roles)
         block = BlockCandidate(thing, name, arguments, mask, roles, chain=chain)

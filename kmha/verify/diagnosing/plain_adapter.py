@@ -12,7 +12,7 @@ import numpy as np
 
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.adapter import Adapter
-from kmha.verify.diagnosing.calling import METHODS, random_names
+from kmha.verify.diagnosing.calling import METHODS, CandidateError, random_names
 from kmha.verify.diagnosing.weights import Slot, Variable
 
 # Names of arrays that a constructor computes, and that nobody trains.
@@ -100,8 +100,16 @@ class PlainAdapter(Adapter):
         return random_names(found)
 
     def working_copy(self, layer: Any) -> Any:
-        """Return a copy, because the diagnosis changes the weights' dtype."""
-        return copy.deepcopy(layer)
+        """Return a copy, because the diagnosis changes the weights' dtype.
+
+        Raises:
+            CandidateError: Something in the object cannot be copied.
+        """
+        try:
+            return copy.deepcopy(layer)
+        except Exception as error:  # untrusted code may raise anything
+            name = type(layer).__name__
+            raise CandidateError(f"{name}: the object cannot be copied ({error}). Give kmha its class.") from None
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
         layer = layer_class(**arguments, **self._random(layer_class.__init__))
@@ -149,11 +157,25 @@ class PlainAdapter(Adapter):
             return
         first = {place.path: frameworks.to_numpy(place.value()).copy() for place in places_of(layer)}
         self.results = frozenset(first)
-        self.call(layer, _halved(dict(arguments)), False)
+        self.call(layer, self._changed(dict(arguments)), False)
         second = {place.path: frameworks.to_numpy(place.value()) for place in places_of(layer)}
         kept = {path for path in second if path in first and np.array_equal(first[path], second[path])}
         self.is_lazy = any(np.unique(second[path]).size > 2 for path in kept)  # not just masks
         self.results = frozenset(second.keys() - kept if self.is_lazy else second)
+
+    def _changed(self, value: Any) -> Any:
+        """Return arguments with other numbers in their arrays: half of each, or other ids in the same range."""
+        if isinstance(value, tuple | list):
+            return type(value)(map(self._changed, value))
+        if isinstance(value, dict):
+            return {key: self._changed(each) for key, each in value.items()}
+        if not hasattr(value, "dtype"):
+            return value
+        array = frameworks.to_numpy(value)
+        if array.dtype.kind not in "fiu" or not array.size:
+            return value
+        array = array * 0.5 if array.dtype.kind == "f" else array.max() - array
+        return frameworks.to_tensor(array, self.framework, array.dtype.name)
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
         return getattr(layer, self.method)(**arguments)
@@ -201,24 +223,8 @@ def is_plain(layer_class: type) -> bool:
     return frameworks.likely_frameworks(getattr(layer_class, method))[0] != "keras"
 
 
-def is_plain_object(thing: Any) -> bool:
-    """Return whether something is an object with a method that computes, or one with weights that can be called."""
-    if any(hasattr(thing, method) for method in METHODS if method != "__call__"):
-        return True
-    return callable(thing) and is_plain(type(thing)) and next(places_of(thing), None) is not None
-
-
 def _method(layer_class: type) -> str | None:
     return next((name for name in METHODS if inspect.isfunction(getattr(layer_class, name, None))), None)
-
-
-def _halved(value: Any) -> Any:
-    """Return arguments with half of each floating-point number in their arrays."""
-    if isinstance(value, tuple | list):
-        return type(value)(map(_halved, value))
-    if isinstance(value, dict):
-        return {key: _halved(each) for key, each in value.items()}
-    return value * 0.5 if "float" in str(getattr(value, "dtype", "")) else value
 
 
 def _is_frozen(holder: Any) -> bool:
@@ -248,7 +254,8 @@ def places_of(
         place = Place(name, f"{code}.{key}" if is_name else f"{code}[{key!r}]", owner, key, parent)
         if _is_array(value):
             of = GRADIENT.sub("", str(key))
-            is_gradient = of != str(key) and shapes.get(of) == shapes[str(key)]  # of what lies beside it
+            beside = of != str(key) and shapes.get(of) == shapes[str(key)]
+            is_gradient = beside and not np.any(frameworks.to_numpy(value))  # no backward pass has been made
             if constants or not (is_gradient or CONSTANTS.search(name.lower())):
                 yield place
         elif _may_hold(value):

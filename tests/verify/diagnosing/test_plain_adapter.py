@@ -106,11 +106,37 @@ def test_what_is_no_plain_class():
 
 
 @pytest.mark.parametrize("wrong", ["", "no scale"])
-def test_objects_with_their_weights(candidate, wrong):
-    """An object with `forward`, one that is called, and one whose weights are not there yet."""
+def test_an_object_with_its_weights(candidate, wrong):
     attention = candidate("plain_classes", "SelfAttention")(12, 3, wrong)
     assert diagnose(attention).ids == (("scale-missing",) if wrong else ())
-    encoder = candidate("plain_classes", "EncoderLayer")(12, 3, 20, wrong.replace("scale", "residual"))
-    assert diagnose(encoder).ids == (("residual-missing-feed-forward",) if wrong else ())
-    with pytest.raises(ValueError, match="has no weights yet"):
-        diagnose(candidate("plain_classes", "LazyAttention")(3, 4, wrong))
+
+
+def test_an_embedding_that_makes_its_table_late_and_keeps_its_output():
+    class Embedding:
+        def __init__(self, vocab_size, d_model):
+            self.shape, self.table = (vocab_size, d_model), None
+
+        def forward(self, ids):
+            if self.table is None:
+                self.table = np.random.default_rng(0).normal(size=self.shape)
+            width = self.shape[1]
+            angles = np.arange(ids.shape[1])[:, None] / 10000 ** (np.arange(width) // 2 * 2 / width)
+            waves = np.where(np.arange(width) % 2 == 0, np.sin(angles), np.cos(angles))
+            self.out = self.table[ids] * np.sqrt(width) + waves
+            return self.out
+
+    found = diagnose(Embedding)
+    assert found.right, found
+    used = Embedding(7, 12)
+    used.forward(np.arange(5)[None])
+    with pytest.raises(ValueError, match="give kmha the class of an embedding"):
+        diagnose(used)
+
+
+def test_what_cannot_be_copied_is_told(candidate):
+    import threading
+
+    attention = candidate("plain_classes", "SelfAttention")(12, 3)
+    attention.lock = threading.Lock()
+    with pytest.raises(ValueError, match=r"cannot be copied .*Give kmha its class"):
+        diagnose(attention)
