@@ -51,6 +51,7 @@ from kmha.verify.diagnosing.other_readings import (
     unexplained_mask,
 )
 from kmha.verify.diagnosing.pairs import find_pairs
+from kmha.verify.diagnosing.plain_adapter import PlainAdapter
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
@@ -384,7 +385,7 @@ def candidate_of(
             chain = chain_of_made(layer) if chain == "attention" else chain
         if layer is not None and chain == "attention":
             return CoreLayerCandidate(layer) if is_core(layer) else layer
-        if chain == "embedding" and not (isinstance(thing, type) or is_module):
+        if chain == "embedding" and not isinstance(thing, type) and isinstance(adapter_of(type(thing)), PlainAdapter):
             raise CandidateError(f"{name}: give kmha the class of an embedding that is no layer, not an object.")
         if chain == "embedding":
             return EmbeddingCandidate(thing, name, arguments, mask, roles)
