@@ -305,7 +305,7 @@ def _check_datasets(model: Any, path: Path) -> None:
     """Raise a ValueError if a file has an array that is larger than all of a model. Keras reads it before its shape."""
     import h5py
 
-    from kmha.interchange.keras_files import datasets
+    from kmha.interchange.hdf5 import datasets
 
     largest = max((math.prod(variable.shape) for variable in model.variables), default=0)
     with h5py.File(path, "r") as file:

@@ -429,11 +429,10 @@ def _large_chunk(file):
     file.create_dataset("layers/dense/vars/0", dtype="f4", data=np.ones(1, "f4"), **chunked)
 
 
-def _inflating_chunk(file):
-    """A chunk that decompresses to a million times the numbers of the array."""
+def _chunk(data):
+    """A function that writes these bytes as the only chunk of an array of 60 bytes."""
     gzip = {"shape": (3, 5), "dtype": "f4", "chunks": (3, 5), "compression": "gzip"}
-    dataset = file.create_dataset("layers/dense/vars/0", **gzip)
-    dataset.id.write_direct_chunk((0, 0), zlib.compress(bytes(2**26), 9))
+    return lambda file: file.create_dataset("layers/dense/vars/0", **gzip).id.write_direct_chunk((0, 0), data)
 
 
 def _hidden_chunk(file):
@@ -445,11 +444,6 @@ def _hidden_chunk(file):
     pipeline.set_fletcher32()
     group = file.create_group("layers/dense/vars")
     h5py.h5d.create(group.id, b"0", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((3, 5)), pipeline)
-
-
-def _long_chunk(file):
-    gzip = {"shape": (3, 5), "dtype": "f4", "chunks": (3, 5), "compression": "gzip"}
-    file.create_dataset("layers/dense/vars/0", **gzip).id.write_direct_chunk((0, 0), bytes(1000))
 
 
 def _long_label(file):
@@ -616,9 +610,13 @@ BAD = [
     ("x.weights.h5", _h5(_long_labels), "`layers/dense/l/l` is a layer whose name has 1,200 characters"),
     ("x.weights.h5", _h5(lambda file: file.create_group("a/" + "b" * 4_000)), "is a path of 4,002 characters"),
     ("x.weights.h5", _h5(_large_chunk), "No weights compress like that"),
-    ("x.weights.h5", _h5(_inflating_chunk), "`layers/dense/vars/0` has a chunk of more than 60 bytes"),
+    (
+        "x.weights.h5",
+        _h5(_chunk(zlib.compress(bytes(2**26), 9))),
+        "`layers/dense/vars/0` has a chunk of more than 60 bytes",
+    ),
     ("x.weights.h5", _h5(_hidden_chunk), "`layers/dense/vars/0` is compressed in a way that kmha does not read"),
-    ("x.weights.h5", _h5(_long_chunk), "`layers/dense/vars/0` has a chunk of more than 60 bytes"),
+    ("x.weights.h5", _h5(_chunk(bytes(1000))), "`layers/dense/vars/0` has a chunk of more than 60 bytes"),
     (
         "x.weights.h5",
         _h5(lambda file: file.create_dataset("layers/dense/vars/0", data=np.ones((3, 5)), compression="lzf")),
@@ -679,12 +677,12 @@ def test_a_name_that_is_no_text_is_not_read(tmp_path):
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        ("MOST_ARRAYS", "contains more than 20 arrays, the most"),
-        ("_MOST_OBJECTS", "has more than 20 groups and arrays"),
+        ("keras_files.MOST_ARRAYS", "contains more than 20 arrays, the most"),
+        ("hdf5._MOST_OBJECTS", "has more than 20 groups and arrays"),
     ],
 )
 def test_walking_through_a_file_ends_at_a_limit(limit, message, tmp_path, monkeypatch):
-    monkeypatch.setattr(f"kmha.interchange.keras_files.{limit}", 20)
+    monkeypatch.setattr(f"kmha.interchange.{limit}", 20)
     with h5py.File(tmp_path / "x.weights.h5", "w") as file:
         for number in range(21):
             file[f"layers/dense/vars/{number}"] = np.ones(3)

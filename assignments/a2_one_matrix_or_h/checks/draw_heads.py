@@ -71,11 +71,9 @@ def judge_limits(inputs, result, expected):
         return "the panels have different colour limits."
     if len({panel["colors"] for panel in result}) > 1 or not result[0]["colors"].endswith("Normalize"):
         return "the panels have different colours, or colours that do not grow evenly with the numbers."
+    least, largest = limits[0]
     # Which heads are drawn is judged by another check.
-    (least, largest), allowed = (
-        limits[0],
-        [max(np.max(panel["image"]) for panel in each) for each in (result, expected)],
-    )
+    allowed = [max(np.max(panel["image"]) for panel in each) for each in (result, expected)]
     if abs(least) > 1e-9 or not np.isclose(largest, [1.0, *allowed], rtol=1e-4).any():
         return f"the colour limits are {least:.3g} and {largest:.3g}."
     return None

@@ -53,7 +53,8 @@ _RULES: tuple[_Advice, ...] = (
     ),
     (
         "error-einsum-sizes",
-        r"InvalidArgumentError: .*Expected dimension \d+ at axis \d+ of the input shaped",
+        r"InvalidArgumentError: .*(?:Expected dimension \d+ at axis \d+ of the input shaped|"
+        r"Input to reshape is a tensor with .*einsum\()",
         "In an `einsum`, one letter stands for axes of different sizes{with}. Either the equation does not fit, or "
         "what comes in is not what it should be.",
     ),
@@ -131,12 +132,6 @@ _RULES: tuple[_Advice, ...] = (
         r"InvalidArgumentError:.*Matrix size-incompatible: In\[0\]: (\[[\d,]+\]), In\[1\]: (\[[\d,]+\])",
         "{0} and {1} cannot be multiplied as matrices{with}: the last axis of the left one is summed over with the "
         "last but one of the right one, and these differ.",
-    ),
-    (
-        "error-einsum-sizes",
-        r"InvalidArgumentError: .*Input to reshape is a tensor with .*einsum\(",
-        "In an `einsum`, one letter stands for axes of different sizes{with}. Either the equation does not fit, or "
-        "what comes in is not what it should be.",
     ),
     (
         "error-mask-shape",

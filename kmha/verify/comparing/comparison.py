@@ -81,8 +81,7 @@ def compare(
         if report.failures:
             first = report.failures[0]
             report.smallest, report.smallest_failures = first.case, [first]  # if Ctrl-C interrupts what follows
-            [shrunk] = mapping(functools.partial(_shrunk, layer_class), [first])
-            report.smallest, report.smallest_failures = shrunk
+            [(report.smallest, report.smallest_failures)] = mapping(functools.partial(_shrunk, layer_class), [first])
     except KeyboardInterrupt:
         report.interrupted = True
     return report

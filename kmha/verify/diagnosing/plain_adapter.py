@@ -155,10 +155,10 @@ class PlainAdapter(Adapter):
         self.call(layer, arguments, False)
         if self.is_lazy:
             return
-        first = {place.path: frameworks.to_numpy(place.value()).copy() for place in places_of(layer)}
+        first = _arrays_of(layer)
         self.results = frozenset(first)
         self.call(layer, self._changed(dict(arguments)), False)
-        second = {place.path: frameworks.to_numpy(place.value()) for place in places_of(layer)}
+        second = _arrays_of(layer)
         kept = {path for path in second if path in first and np.array_equal(first[path], second[path])}
         self.is_lazy = any(np.unique(second[path]).size > 2 for path in kept)  # not just masks
         self.results = frozenset(second.keys() - kept if self.is_lazy else second)
@@ -181,8 +181,11 @@ class PlainAdapter(Adapter):
         return getattr(layer, self.method)(**arguments)
 
     def variables(self, layer: Any) -> list[Variable]:
-        self.places = {place.path: place for place in places_of(layer) if place.path not in self.results}
+        self.places = {place.path: place for place in self._places(layer)}
         return [self._variable(place) for place in self.places.values()]
+
+    def _places(self, layer: Any) -> Iterator[Place]:
+        return (place for place in places_of(layer) if place.path not in self.results)
 
     def _variable(self, place: Place) -> Variable:
         def assign(array: np.ndarray) -> None:
@@ -195,7 +198,7 @@ class PlainAdapter(Adapter):
 
     def parts(self, layer: Any) -> list[Any]:
         """Return the objects inside a layer."""
-        holders = (place.holder for place in places_of(layer) if place.path not in self.results)
+        holders = (place.holder for place in self._places(layer))
         return list({id(holder): holder for holder in holders if holder is not layer}.values())
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
@@ -227,6 +230,11 @@ def _method(layer_class: type) -> str | None:
     return next((name for name in METHODS if inspect.isfunction(getattr(layer_class, name, None))), None)
 
 
+def _arrays_of(layer: Any) -> dict[str, np.ndarray]:
+    """Return copies of a layer's arrays, keyed by path."""
+    return {place.path: frameworks.to_numpy(place.value()).copy() for place in places_of(layer)}
+
+
 def _is_frozen(holder: Any) -> bool:
     return bool(getattr(getattr(holder, "__dataclass_params__", None), "frozen", False))
 
@@ -247,19 +255,23 @@ def places_of(
         return
     seen.add(id(owner))
     path, code = (parent.path, parent.code) if parent else ("", "")
-    shapes = {str(key): tuple(value.shape) for key, value in _items(owner) if _is_array(value)}
-    for key, value in _items(owner):
+    items = _items(owner)
+    for key, value in items:
         is_name = not isinstance(owner, list | dict | tuple) or hasattr(owner, "_fields")
         name = f"{path}.{key}" if path else str(key)
         place = Place(name, f"{code}.{key}" if is_name else f"{code}[{key!r}]", owner, key, parent)
         if _is_array(value):
-            of = GRADIENT.sub("", str(key))
-            beside = of != str(key) and shapes.get(of) == shapes[str(key)]
-            is_gradient = beside and not np.any(frameworks.to_numpy(value))  # no backward pass has been made
-            if constants or not (is_gradient or CONSTANTS.search(name.lower())):
+            if constants or not (CONSTANTS.search(name.lower()) or _is_gradient(key, value, dict(items))):
                 yield place
         elif _may_hold(value):
             yield from places_of(value, constants, place, seen)
+
+
+def _is_gradient(key: Any, array: Any, siblings: Mapping[Any, Any]) -> bool:
+    """Return whether an array is the gradient of what lies beside it, before a backward pass: zeros named `dW`."""
+    of: Any = siblings.get(GRADIENT.sub("", str(key)))
+    alike = of is not array and _is_array(of) and tuple(of.shape) == tuple(array.shape)
+    return alike and not np.any(frameworks.to_numpy(array))
 
 
 def _items(owner: Any) -> list[tuple[Any, Any]]:
