@@ -58,6 +58,31 @@ register(
     _has_sines,
     encoded=_halves(lambda i, half: i / max(half - 1, 1)),
 )
+def _from_row(first: int, counts_padding: bool) -> Change:
+    """Return a change to trained positions from the row `first` on. If padding is not counted, it gets the row before.
+
+    So do RoBERTa (`first` is 2, since padding is token 1) and OPT.
+    """
+
+    def change(state: State, right: Step) -> Any:
+        ids, table = state["ids"], state["trial"].weights["positions/embeddings"]
+        real = np.ones_like(ids) if counts_padding else (ids != state["trial"].more["pad_id"]).astype(int)
+        return table[np.cumsum(real, axis=-1) * real + first - 1]
+
+    return change
+
+
+for _first in (1, 2):
+    for _counts_padding, _says in ((True, ""), (False, ", without counting padding")):
+        register(
+            f"learned-positions-from-{_first}{'' if _counts_padding else '-without-padding'}",
+            "encoding",
+            f"learned positions from row {_first} of the table on{_says}",
+            lambda trial, first=_first: len(trial.weights.get("positions/embeddings", ())) >= trial.query.shape[1] + first,
+            encoded=_from_row(_first, _counts_padding),
+        )
+
+
 register(
     "no-positions",
     "sum",

@@ -55,6 +55,7 @@ from kmha.verify.diagnosing.weights import (
     possible,
 )
 
+OF_ITSELF = re.compile("(^|_)(self|slf)")  # beginnings of the name of self-attention's mask
 PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # a padding mask's shape for each mask's shape
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)  # epsilons that many packages use
 OTHERS = (0.0, 1e-7, 1e-3)  # epsilons of other code, which are mistakes unless they are a framework's default
@@ -94,6 +95,8 @@ class BlockCandidate(LayerCandidate):
         elif "memory" in self.roles:  # it can also be a decoder, whose memory and mask of the memory are not passed
             others = naming.roles_of(name for name in self.call_parameters if not naming.OF_MEMORY.search(name.lower()))
             self.roles = {role: name for role, name in self.roles.items() if name in others.values()}
+        if self.chain == "encoder" and not crossing and "target_padding" in self.roles:
+            self.roles["padding"] = self.roles.pop("target_padding")  # the other padding is the memory's
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
         masks: set[str] = set() if self.mask_flag else {*self.roles}
@@ -291,8 +294,9 @@ class BlockCandidate(LayerCandidate):
         found = sublayers(variables, width, inner, len(attentions(self.chain)))
         if not found.forward:
             features = f" with {inner} hidden features" if inner else ""
+            number = len(attentions(self.chain))
             raise UnknownWeightsError(
-                f"expected the weights of {len(attentions(self.chain))} attentions, two dense layers{features}, and "
+                f"expected the weights of {number} attention{'s' * (number > 1)}, two dense layers{features}, and "
                 f"normalizations of {width} features. Received: {listed(variables)}."
             )
         return found
@@ -304,8 +308,9 @@ class BlockCandidate(LayerCandidate):
         drawn = [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
         if self.chain == "encoder":
             return drawn
-        if self.mask_flag or any("mask" in name and value is None for name, value in self.call_given.items()):
-            return [trial for trial in drawn if not trial.causal]  # it gets no mask
+        masks = (value for name, value in self.call_given.items() if "mask" in name)
+        if self.mask_flag or self.told_causal is False or any(value is None for value in masks):
+            return [trial for trial in drawn if not trial.causal]
         # A decoder layer is always causal, with or without a mask.
         return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
 
@@ -390,7 +395,9 @@ class BlockCandidate(LayerCandidate):
                 continue
             name = self.roles[role]
             if mask is not None:
-                arguments[name] = self.tensor(to_candidate_mask(self, mask, trial, self._meaning(role)), trial)
+                tensor = self.tensor(to_candidate_mask(self, mask, trial, self._meaning(role)), trial)
+                listed = role == "look_ahead" and self.chain == "decoder" and naming.plain(name).endswith("masks")
+                arguments[name] = [tensor, None] if listed else tensor  # one for each attention
             elif self.neutral_masks or self.call_parameters[name].default is EMPTY:
                 arguments[name] = self._neutral(role, trial) if self.neutral_masks else None
         if "lengths" in self.roles:
@@ -519,7 +526,8 @@ class BlockCandidate(LayerCandidate):
         first = self.cache.get("first")
         if first is None:
             first = self.cache["first"] = self._first_readings(variables, trial)
-        if not all(slot.variable.path in by_path for slots in first[0].values() for slot in slots):
+        slots_of_first = (slot for reading in first for slots in reading.values() for slot in slots)
+        if not all(slot.variable.path in by_path for slot in slots_of_first):
             return self._first_readings(variables, trial)
         return [
             {
@@ -565,8 +573,13 @@ def with_mask_of_target(roles: Mapping[str, str], names: Iterable[str] = ()) -> 
     {'look_ahead': 'attention_mask', 'memory_mask': 'encoder_attention_mask'}
     >>> with_mask_of_target({"self": "x", "mask": "mask"}, ["x", "mask", "memory", "src_mask"])
     {'memory_mask': 'src_mask', 'self': 'x', 'look_ahead': 'mask'}
+    >>> with_mask_of_target({"self": "x", "mask": "mask"}, ["x", "memory", "mask", "self_mask"])
+    {'self': 'x', 'mask': 'mask', 'look_ahead': 'self_mask'}
     """
     of_memory = f"src|source|{naming.OF_MEMORY.pattern}"
+    own = [name for name in names if naming.argument(name) == "mask" and OF_ITSELF.search(name)]
+    if len(own) == 1 and roles.get("mask", own[0]) != own[0] and "look_ahead" not in roles:
+        return {**roles, "look_ahead": own[0]}
     masks = [name for name in names if naming.argument(name) == "mask" and name not in roles.values()]
     if len(masks) == 1 and re.search(of_memory, masks[0]):
         roles = {"memory_mask": masks[0], **roles}

@@ -80,13 +80,17 @@ def is_block(candidate: Any) -> bool:
 
 def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -> str:
     """Return the chain that layers with these weights compute."""
-    matrices = [v for v in without_extras(variables)[0] if len(squeezed(v.shape)) > 1]
+    rest, extras = without_extras(variables)
+    matrices = [v for v in rest if len(squeezed(v.shape)) > 1]
     forward = [v for v in matrices if len(squeezed(v.shape)) == 2 and _is_forward(v.path)]
     queries = [v for v in matrices if _is_query(v.path)]
     # Four matrices without known names may be an attention too, if their path says so.
     unnamed = {v.path.split(".")[0] for v in matrices if ATTENTION.search(v.path.lower())}
     count = len(queries) or len(unnamed)
-    if len(forward) < 2 or not count:
+    # A single layer after an attention with an output of its own, as in the Set Transformer (arXiv 1810.00825).
+    outputs = [v for v in matrices if naming.weight(v.path)[0] == "attention_output" and v not in forward]
+    single = len(forward) == len(outputs) == 1 and len({v.path.rpartition(".")[0] for v in extras}) == 2
+    if not count or (len(forward) < 2 and not single):
         return "attention"
     return "decoder" if count > 1 and {"memory", "key"} & called.keys() else "encoder"
 
@@ -100,4 +104,7 @@ def _is_forward(path: str) -> bool:
     parts = path.lower().split(".")
     if any(ATTENTION.search(part) for part in parts):
         return False
-    return any(FORWARD.search(part) for part in parts) or naming.weight(path)[0] in (None, "attention_output")
+    known = (None, "attention_output")  # `ff_q` is a query's kernel
+    return any(FORWARD.search(part) and naming.weight(part)[0] in known for part in parts) or (
+        naming.weight(path)[0] in known
+    )

@@ -83,8 +83,8 @@ class Sublayers:
 
 
 def inner_features(slots: Sequence[PlainSlot]) -> int:
-    """Return the number of input features of the network's second layer."""
-    last = next(slot for slot in slots if slot.parts == ("dense2/kernel",))
+    """Return the number of input features of the network's last layer."""
+    last = next((slot for slot in slots if slot.parts == ("dense2/kernel",)), slots[0])
     rows, columns = squeezed(last.variable.shape)
     return columns if last.transposed else rows
 
@@ -259,6 +259,9 @@ def _feed_forward(
             kernels = free
     if inner == width:
         kernels = [variable for variable in kernels if FORWARD.search(variable.path.lower())] or kernels[-2:]
+    if kernels in ([], free) and [each.shape for each in free] == [(width, width)]:  # the second kernel is the identity
+        slot = PlainSlot(free[0], ("dense1/kernel",), bool(free[0].transposed))
+        return ((slot, *_biases([slot], variables, width)),)
     if not 2 <= len(kernels) <= 3:
         return ()
     ways = [_directed(kernels, width, way) for way in (False, True)]

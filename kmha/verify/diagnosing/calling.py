@@ -424,7 +424,9 @@ def mask_of(candidate: Any, trial: Trial) -> np.ndarray | None:
     """Return a trial's mask in the form that the candidate takes, without the masks that have a separate argument."""
     if trial.mask is None:
         return None
-    return to_candidate_mask(candidate, MASK_SHAPES[candidate.convention.mask_shape](np.asarray(trial.mask)), trial)
+    heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
+    shaped = MASK_SHAPES[candidate.convention.mask_shape](np.asarray(trial.mask), heads)
+    return to_candidate_mask(candidate, shaped, trial)
 
 
 def padding_of(candidate: Any, mask: np.ndarray | None, trial: Trial) -> np.ndarray | None:

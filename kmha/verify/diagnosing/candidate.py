@@ -67,6 +67,7 @@ class Candidate:
         closing: Meanings of True with which a mask that should hide nothing hides everything, so they are not meant.
         scores_first: Whether the last call that could tell returned the scores before the output.
         scores_alone: Whether the last call that could tell returned the scores alone.
+        heads_last: Whether the heads are the last axis of the scores in the last call that could tell.
         expected: Ids of the design choices that the candidate must make.
         on_call: Function called with the name of each call when the call begins, and with "" when it ends.
     """
@@ -89,7 +90,7 @@ class Candidate:
     convention = Convention()
     neutral_masks = False
     closing: frozenset[str] = frozenset()
-    scores_first = scores_alone = False
+    scores_first = scores_alone = heads_last = False
     expected: tuple[str, ...] = ()
     on_call: Callable[[str], None] | None = None
 
@@ -216,7 +217,7 @@ class Candidate:
             return ["T,S", "B,T,S", "B,1,T,S"]
         if self.core and self.convention.entry == BATCH:
             return ["B,T,S", "T,S", "B,S"]
-        usual = ["B,1,T,S", "B,T,S", "T,S", "B,S", "B,1,1,S"]
+        usual = ["B,1,T,S", "B,T,S", "T,S", "B,S", "B,1,1,S", "B·H,T,S"]
         return [*usual, "T,S,B"] if self.convention.entry == TIME else usual
 
     def padding_shapes(self) -> list[str]:
@@ -315,7 +316,12 @@ class Candidate:
         if single and scores.ndim == 3:
             scores = scores[None]
         batch, rows, columns = len(trial.query), trial.query.shape[-2], trial.key.shape[-2]
-        likely = sorted(scores.shape) == sorted((batch, heads, rows, columns))
+        usual, last = (batch, heads, rows, columns), (batch, rows, columns, heads)
+        if usual != last:  # else both have the same shape
+            self.heads_last = scores.shape == last
+        if self.heads_last and scores.shape == last:
+            scores = np.moveaxis(scores, -1, 1)
+        likely = sorted(scores.shape) == sorted(usual)
         likely |= self.core and scores.ndim == 4 and scores.shape not in (trial.key.shape, trial.value.shape)
         averaged = scores.shape == (batch, rows, columns)
         return np.asarray(scores, "float64") if likely or averaged else None  # else a cache, or something else

@@ -131,7 +131,7 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
     explained = [one.convention.entry for one in found if one.fit == Fit.EXPLAINED and best.fit == Fit.RIGHT]
     same_kind = [entry for entry in explained if entry != best.convention.entry]
     wrong_layout = same_kind[0] if same_kind else None
-    drawn = _without_causal_masks(candidate, best.drawn)
+    drawn = _without_padding(candidate, _without_causal_masks(candidate, best.drawn))
     if candidate.convention.choices:  # dropout is found by trying all masks, which further steps would hide
         drawn = tuple(trial for trial in drawn if not trial.rate)
     _choose_returned(candidate, drawn)
@@ -466,7 +466,42 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
         again = choose_convention(candidate, _mask_forms(candidate, [start]), tried, memory, choose=True)
         if again <= (found, share):
             candidate.use_convention(first)
+    if fit == Fit.RIGHT > found and _choose_square_masks(candidate, start, masked):
+        return
     _choose_again(candidate, [candidate.evaluate(trial) for trial in _usual(drawn)])
+
+
+def _choose_square_masks(candidate: Candidate, start: Convention, masked: Sequence[Trial]) -> bool:
+    """Choose masks (T, S) if an encoder layer is right with those and raises an error with any padding, or do nothing.
+
+    Return whether they were chosen.
+    """
+    first = candidate.convention
+    square = [trial for trial in masked if trial.key_mask is None]
+    if candidate.chain != "encoder" or "padding" in candidate.roles or not square:
+        return False
+    forms = _mask_forms(candidate, [start])
+    padded = [trial for trial in masked if trial.key_mask is not None and len(trial.query) != trial.query.shape[1]]
+    runs = any(_has_right_rank(one.answered) for one in _tried(candidate, forms, padded[:2], {}) if one.results)
+    forms = [form for form in forms if form.mask_shape == "T,S"]
+    if not runs and choose_convention(candidate, forms, square, explain=False) == (Fit.RIGHT, 1.0):
+        return True
+    candidate.use_convention(first)
+    return False
+
+
+def _without_padding(candidate: Candidate, drawn: tuple[Trial, ...]) -> tuple[Trial, ...]:
+    """Return the trials without padding if an encoder layer takes masks (T, S) alone.
+
+    With padding, it raises an error unless B = T, where (B, S) is taken for (T, S).
+    """
+    if candidate.chain != "encoder" or "padding" in candidate.roles or candidate.convention.mask_shape != "T,S":
+        return drawn
+    others = tuple(trial for trial in drawn if trial.key_mask is None)
+    padded = [trial for trial in drawn if trial.key_mask is not None and len(trial.query) != trial.query.shape[1]]
+    if not any(trial.causal for trial in others) or not all(candidate.evaluate(each).answer.error for each in padded):
+        return drawn
+    return others if matching.explains(map(candidate.evaluate, others)) else drawn
 
 
 def _without_causal_masks(candidate: Candidate, drawn: tuple[Trial, ...]) -> tuple[Trial, ...]:

@@ -29,14 +29,15 @@ LISTS: dict[str, tuple[str, ...]] = {
     "[query, key]": ("query", "key"),
 }
 
-# Shapes of a mask, as functions of a mask (B, T, S), and shapes of a padding mask, as functions of a mask (B, S).
-MASK_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "B,1,T,S": lambda mask: mask[:, None],
-    "B,T,S": lambda mask: mask,
-    "T,S": lambda mask: mask[0],
-    "B,S": lambda mask: mask[:, -1],
-    "B,1,1,S": lambda mask: mask[:, None, -1:],
-    "T,S,B": lambda mask: np.moveaxis(mask, 0, -1),
+# Shapes of a mask, as functions of a mask (B, T, S) and H, and of a padding mask, as functions of a mask (B, S).
+MASK_SHAPES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "B,1,T,S": lambda mask, heads: mask[:, None],
+    "B,T,S": lambda mask, heads: mask,
+    "T,S": lambda mask, heads: mask[0],
+    "B,S": lambda mask, heads: mask[:, -1],
+    "B,1,1,S": lambda mask, heads: mask[:, None, -1:],
+    "T,S,B": lambda mask, heads: np.moveaxis(mask, 0, -1),
+    "B·H,T,S": lambda mask, heads: np.repeat(mask, heads, axis=0),  # as torch's
 }
 SAME_FOR_ROWS = ("B,S", "B,1,1,S")  # shapes of a mask that is the same for all queries
 PADDING_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -130,6 +131,8 @@ def _weights(trial: Trial, present: frozenset[str]) -> dict[str, np.ndarray]:
         for name, array in trial.weights.items():
             if name.endswith("attention_output/kernel") and name not in found:  # the heads joined are its output
                 found[name] = np.eye(array.shape[0] * array.shape[1]).reshape(*array.shape[:2], -1)
+            elif name == "ffn/dense2/kernel" and name not in found:  # a network of one layer
+                found[name] = np.eye(len(array))
         return found
     heads, _, size = trial.weights["query/kernel"].shape
     return with_identity_kernels({name: array for name, array in trial.weights.items() if name in present}, heads, size)

@@ -61,12 +61,9 @@ def _call_of(layer: LayerCandidate, candidate: FunctionCandidate) -> Callable[..
 
 
 def is_core(layer: LayerCandidate) -> bool:
-    """Return whether a layer with separate query and key has no weights."""
-    if not {"query", "key"} <= layer.roles.keys() or "heads" in {
-        **layer.constructor_roles,
-        **layer.roles,
-        **layer.fixed,
-    }:
+    """Return whether a layer with separate query and key, or input and memory, has no weights."""
+    crosses = any(pair <= layer.roles.keys() for pair in ({"query", "key"}, {"self", "memory"}))
+    if not crosses or "heads" in {**layer.constructor_roles, **layer.roles, **layer.fixed}:
         return False
     try:
         with quietly():

@@ -59,6 +59,9 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
     takes_causal = getattr(getattr(candidate, "block_accepts", None), "causal", False)
     if candidate.chain == "encoder" and takes_causal and not any(each.trial.causal for each in found.results):
         gaps.append(("causal masks (its mask is for padding alone, or such calls raise an error)", True))
+    takes_padding = getattr(getattr(candidate, "block_accepts", None), "mask", False)
+    if candidate.chain == "encoder" and takes_padding and "padding" not in covered and "causal masks" in covered:
+        gaps.append(("padding (it takes masks (T, S) alone, or such calls raise an error)", True))
     if "dropout in training" not in covered:
         gaps.append(("dropout", False))
     return gaps

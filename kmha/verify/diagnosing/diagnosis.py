@@ -296,16 +296,19 @@ def _other_reading(
     Raises:
         CandidateError: The candidate's weights fit no known form.
     """
+    unfit = candidate.weights_error is not None and all(result.answer.error for result in results)
+    made = kind_of_made(candidate) if unfit and isinstance(candidate, LayerCandidate) else "attention"
+    if made == "decoder":
+        return diagnose_as(read, chain=made)
     if memory_raises(candidate, results):
         return diagnose_as(functools.partial(read, further={optional_memory(candidate): None}), chain=chain)
     if cannot_do_without_memory(candidate, results):
         crossed = diagnose_as(read, chain=CROSSING)
         if crossed.verdict != RAISES:
             return crossed
-    if candidate.weights_error is not None and all(result.answer.error for result in results):
-        chain = kind_of_made(candidate) if isinstance(candidate, LayerCandidate) else "attention"
-        if chain != "attention":
-            return diagnose_as(read, chain=chain)
+    if unfit:
+        if made != "attention":
+            return diagnose_as(read, chain=made)
         raise CandidateError(f"{candidate.name}: {str(candidate.weights_error).removeprefix(f'{candidate.name}: ')}")
     if name := unexplained_mask(candidate, results):
         with contextlib.suppress(CandidateError):

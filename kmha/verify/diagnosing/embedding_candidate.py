@@ -43,6 +43,7 @@ WORDS = re.compile(r"posit(?!ion_?wise)|embed|sinus|pos_?enc|^pe$")
 OTHERS = re.compile(
     r"patch|relative|alibi|block|(?<!positional_)(?<!position_)(?<!pos_)encoder|decoder|attention|time|label|feed_?forward"
 )
+PAD_ID = re.compile("^(pad(ding)?|pad_token)_?(id|idx|index)$")  # attributes that state the id of padding
 LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n")
 CLOSE = 1e-4  # relative rounding of a table in float32
 WIDTH = 12  # width of an encoding that has no width of its own
@@ -148,7 +149,7 @@ class EmbeddingCandidate(LayerCandidate):
 
     def _drawn(self, seed: int, sizes: BlockSizes) -> list[Trial]:
         """Draw the trials. Vectors take the places of ids if the candidate takes vectors."""
-        drawn = block_trials.draw_block(seed, BlockAccepts(NAME), sizes)
+        drawn = block_trials.draw_block(seed, BlockAccepts(NAME, pad_id=self._pad_id(sizes.vocabulary)), sizes)
         if sizes.rows == sizes.columns:  # it takes this number of positions alone
             drawn = [trial for trial in drawn if trial.query.shape[1] == sizes.rows]
         rng = np.random.default_rng(seed)
@@ -161,6 +162,12 @@ class EmbeddingCandidate(LayerCandidate):
             for trial in drawn
         ]
         return drawn if self.takes_ids else [_with_vectors(trial, rng) for trial in drawn]
+
+    def _pad_id(self, vocabulary: int) -> int:
+        """Return the id of padding that an attribute of a built layer or of a part of it states, or 0."""
+        parts = (self.thing, *self.adapter.parts(self.thing)) if self.built else ()
+        stated = (item for part in parts for item in getattr(part, "__dict__", {}).items() if PAD_ID.search(item[0]))
+        return next((each for _, each in stated if isinstance(each, int) and 0 <= each < vocabulary), 0)
 
     def _says_positions(self) -> bool:
         """Return whether the code is about positions, so that it must add some."""

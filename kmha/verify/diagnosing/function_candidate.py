@@ -65,6 +65,9 @@ class FunctionCandidate(Candidate):
         self.frameworks = frameworks.likely_frameworks(function)
         self.framework = self.frameworks[0]
         self.call_parameters = _without_random_keys(parameters(function), given)
+        self.fixed = given_sizes(f"{name}()", given)
+        given = {n: value for n, value in given.items() if n in self.call_parameters or naming.argument(n) != "heads"}
+        self.given = given  # without a number of heads that no argument takes: the user tells it of the code
         check_given(f"{name}()", given, self.call_parameters)
         check_roles(f"{name}()", said, self.call_parameters)
         roles, self.neutral_temperature = without_neutral(
@@ -82,7 +85,6 @@ class FunctionCandidate(Candidate):
         # `k` is the key, or a weight if another argument is the key. So inputs are recognised before weights.
         rest = [name for name in self.call_parameters if name not in self.roles.values() and name not in given]
         self.weight_names = {name: naming.weight(name) for name in rest if naming.weight(name)[0]}
-        self.fixed = given_sizes(f"{name}()", given)
         self.core = not (self.weight_names or "weights" in self.roles or "heads" in {**self.roles, **self.fixed})
         self.stated = stated_size(function) if self.core else None
         self.accepts = self._accepts()

@@ -117,8 +117,9 @@ class LayerCandidate(Candidate):
         self.constructor_roles = {role: n for role, n in made.items() if n not in self.given}
         self.fixed = {**config_objects.sizes_in(self.given), **given_sizes(name, self.given)}
         check_roles(name, said, self.constructor_parameters, self.call_parameters)
+        self.told_causal = self.said_causal
         if is_class:
-            self.given = self._without_told_heads()
+            self.given = self._without_told()
             check_given(f"{name}(…)", self.given, self.constructor_parameters, self.call_parameters)
             self.made_guesses = self._guess_constructor()
         self.mask_flag = "" if is_class else _mask_flag(self.thing, self.adapter.parts(self.thing))
@@ -132,12 +133,11 @@ class LayerCandidate(Candidate):
         if not is_class and not self.adapter.is_weightless(self.thing):
             self.weights = self._read()
 
-    def _without_told_heads(self) -> Mapping[str, Any]:
-        """Return what was given without a number of heads that no argument takes: the user tells it of the code."""
-        if "heads" in {**self.constructor_roles, **self.roles}:
-            return self.given
+    def _without_told(self) -> Mapping[str, Any]:
+        """Return what was given without what no argument takes: the user tells the number of heads, or `causal`."""
         own = {**self.constructor_parameters, **self.call_parameters}
-        return {n: value for n, value in self.given.items() if n in own or naming.argument(n) != "heads"}
+        told = {"heads", "causal"} - self.constructor_roles.keys() - self.roles.keys()
+        return {n: value for n, value in self.given.items() if n in own or naming.argument(n) not in told}
 
     def _open(self, found: Parameters) -> Parameters:
         """Leave out the parameters for which the adapter has values, such as keys of random numbers."""
@@ -515,7 +515,7 @@ class LayerCandidate(Candidate):
     ) -> list[list[Slot]]:
         by_path = {variable.path: variable for variable in variables}
         first = self.cache.setdefault("first", None) or arrange(variables, sizes)
-        if {slot.variable.path for slot in first[0]} != by_path.keys():
+        if any({slot.variable.path for slot in each} != by_path.keys() for each in first):
             return arrange(variables, sizes)
         self.cache["first"] = first
         return [[dataclasses.replace(slot, variable=by_path[slot.variable.path]) for slot in each] for each in first]

@@ -94,6 +94,15 @@ class TrialResult:
         return any(array is not None and np.isnan(array).any() for array in (self.answer.output, self.answer.scores))
 
     @functools.cached_property
+    def zeroed(self) -> np.ndarray:
+        """A mask (B, T), True at padding where the answer is zero, as some encoder layers make it."""
+        trial, output = self.trial, self.answer.output
+        is_own = trial.chain == "encoder" and trial.key_mask is not None and not trial.more.get("crossing")
+        if not is_own or np.shape(output) != trial.query.shape:
+            return np.zeros((len(trial.query), trial.query.shape[-2]), bool)
+        return ~trial.key_mask & ~np.any(output, axis=-1)
+
+    @functools.cached_property
     def fill(self) -> float:
         """The number that hides logits, if it is not -inf: the least of float32 if the answer is huge."""
         finite = np.abs(
@@ -157,7 +166,7 @@ def distance_from_state(result: TrialResult, state: State) -> float:
     """Return the distance of the answer from the results of a chain."""
     if bool(state["untouched"]) != result.answer.untouched:
         return float("inf")
-    empty, is_half = result.trial.empty_rows(), result.trial.dtype == "float16"
+    empty, is_half = result.trial.empty_rows() | result.zeroed, result.trial.dtype == "float16"
     blind = np.zeros_like(empty)
     if result.has_nan:
         blind = _blind_rows(state, empty) | (empty & (not is_half))

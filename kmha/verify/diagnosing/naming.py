@@ -12,20 +12,21 @@ ARGUMENTS: dict[str, str] = {
     "query": "query queries q xq queryinput target tgt trg dec decodersequence decoderinput queryinputs inputsq inputq",
     "key": "key keys k xk keyinput inputsk inputk",
     "value": "value values v xv val valueinput inputsv inputv",
-    "self": "x inputs input inp xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
+    "self": "x inputs input inp inputtensor xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
     "memory": "xkv kvinput inputkv memory context kv inputskv source enc "
-    "keyvalue cross encoderhiddenstates encodersequence memoryinput encx encodings mem encoded",
-    "mask": "mask attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask",
+    "keyvalue keyvalues keysvalues cross encoderhiddenstates encodersequence memoryinput encx encodings mem encoded",
+    "mask": "mask attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask attnmasks "
+    "attentionmasks",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
     "depth": "depth numlayers nlayers layers nlayer numblocks",
     "causal": "causal iscausal usecausalmask autoregressive",
     "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorykeypaddingmask srckeypaddingmask "
     "padding encoderpaddingmask srcpaddingmask srcpadmask memorypaddingmask contextmask pad ispad ispadding padded "
     "selfattnpaddingmask selfattentionpaddingmask "
-    "istoken isvalid validmask tokenmask",
+    "istoken isvalid validmask tokenmask ymask maskys",
     "memory_mask": "memorymask encodermask encoderattentionmask crossattentionmask crossattnmask crossmask encmask "
     "decencattnmask decencmask",
-    "target_padding": "tgtkeypaddingmask decoderpaddingmask tgtpaddingmask tgtpadmask",
+    "target_padding": "tgtkeypaddingmask decoderpaddingmask tgtpaddingmask tgtpadmask querykeypaddingmask",
     "query_padding": "querymask",
     "lengths": "validlens validlen validlengths lengths seqlens keylengths keylens",
     "heads": "numheads numhead nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead "
@@ -68,7 +69,7 @@ ARGUMENTS: dict[str, str] = {
     "maxsequencelength maxseqlength contextwindow seqlen seqlength",
     "ids": "ids tokenids inputids",
     "weights": "weights params parameters",
-    "memory_width": "",
+    "memory_width": "depthkeyvalue",
 }
 # Names of the feed-forward network's hidden features, if another argument is the width.
 HIDDEN = re.compile("^(d|n|num)?hid(den)?s?(dim|size|count)?$|^units$")
@@ -86,7 +87,7 @@ PATTERNS = {
     "dropout": "^(hidden|attention|attn|residual|resid|ffn|proj|output|embedding)*drop(out)?(rate|prob(ability)?|p)?$",
     "output": "^feat(ure)?(s|dim|size)$",
     "inputs": f"^(d|n|num|dim)?(q|query)?in(put)?{_WIDTH}$",
-    "memory_width": f"^(d|n|num|dim)?(kv|keyvalue|memory|context|ctx|encoder)(in(put)?)?{_WIDTH}$",
+    "memory_width": f"^(d|n|num|dim)?(kv|keyvalue|memory|context|ctx|encoder)(in(put)?)?{_WIDTH}$|^depthkeyvalue$",
     "width": f"^(d|n|num)(model|emb(ed*)?(ding)?s?|hid(den)?s?)$|^(model|emb(ed*)?(ding)?s?|hid(den)?s?){_WIDTH}$",
     "length": "^(max|n|num|number)?(of)?(sentence|seq(uence)?|context|block|input|src|tgt|text)?(len(gth)?|positions?)$"
     "|^max(t|tokens|pos|position)$",
@@ -107,7 +108,7 @@ _ROLES = {
     "packed": "queryKeyValue|qkv|inproj|cattn|kqv",
     "key_value": "kv|keyvalue",
 }
-_BEFORE = "(?:head[0-9]+|to|w|b|kernel|weights?|weight|bias|linear|dense|fc|proj|self|attn|att|layer|i)*"
+_BEFORE = "(?:head[0-9]+|to|w|b|kernel|weights?|weight|bias|linear|dense|fc|proj|self|attn|att|layer|i|ff(?=[qkv]))*"
 _AFTER = (
     "(?:proj(?:ection)?|emb(?:ed(?:ding)?)?|kernel|weights?|bias|linear|dense|layer|transform|matrix|line?|fc|net|w|b)*"
 )

@@ -182,8 +182,12 @@ def remarks(found: "Diagnosis") -> list[str]:
             lines.append(f"The epsilon of its normalizations is {epsilon:g}: taken as intended.")
         if stated := getattr(found.candidate, "stated", None):
             lines.append(f"Its heads got {stated[1]} features, as its attribute `{stated[0]}` says.")
+        if any(result.zeroed.any() for result in found.results if not result.answer.error):
+            lines.append("Its output is zero at padding: taken as intended.")
         if found.candidate.scores_first:
             lines.append("It returns the scores first, and then the output: taken as intended.")
+        if found.candidate.heads_last:
+            lines.append("It returns the scores as (B, T, S, H), with the heads last: taken as intended.")
         if any(result.answer.scores_alone for result in found.results):
             lines.append("It returns the scores alone, so kmha multiplied them by a value itself.")
         if length := getattr(found.candidate, "exact_length", 0):

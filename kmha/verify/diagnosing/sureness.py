@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kmha.verify.chains.attention import ROLES
 from kmha.verify.diagnosing import guessing, matching, naming
 from kmha.verify.diagnosing.calling import EMPTY
+from kmha.verify.diagnosing.evidence.source_text import mentions
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, UNKNOWN
 from kmha.verify.wording import ended
@@ -23,8 +24,9 @@ MASKS = {"mask", "padding", "causal"}  # first words of the ids of mistakes in m
 SUFFICIENT = 3  # number of calls without masks for a verdict if all calls with masks raise an error
 # Mistakes that raise an error with most sizes. Of others, a mask of another form would raise the same errors.
 RAISING = re.compile("mask-items-as-heads|decoder-masks-")
-NO_ARRAY = re.compile("(^|_)(fn|func|function|callback|size)$")  # arguments that take a function or a number
+NO_ARRAY = re.compile("(^|_)(fn|func|function|callback|size|pos)$")  # arguments that take no mask
 EXCHANGED = {"mix-key-value-swapped", "logits-key-query", "heads-reshaped", "heads-reshaped-and-merged"}
+DECODES = r"(?i)causal|triu|tril|future|look_?ahead|decode|\b(tgt|trg|target)"  # code that means a language model's decoder
 IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
 
 
@@ -55,6 +57,8 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
         return (f"A call with a mask raises an error: {_first_error(found)}", *_remedies(found))
     if found.candidate.chain != "attention":  # perhaps kmha has not passed the mask
         lines += (*_untold(found.candidate), *_without_memory(found.candidate)) if found.verdict == UNKNOWN else ()
+        if unmasked and not (lines or _remedies(found) or mentions(found.candidate, DECODES)):
+            lines = ["If its self-attention is not meant to be causal, say so: --set causal=false."]
         return (*lines, *_remedies(found)) if lines or unmasked else ()
     if found.verdict == UNKNOWN or len(found.mistakes) > 1:
         lines += _weights(found)
@@ -107,7 +111,8 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
     for name, text in guessed.items():
         switched_off = text == "None" and explained  # what is left out explains no numbers of a mistake elsewhere
         fits = found.verdict == KNOWN and text in guessing.NUMBERS  # with another size, the weights would not fit
-        if not (switched_off or fits or guessing.guesses(name, parameters.get(name))[1]):
+        left_out_mask = masks and naming.is_mask(name)
+        if left_out_mask or not (switched_off or fits or guessing.guesses(name, parameters.get(name))[1]):
             yield f"kmha does not know the argument `{name}`, and passed {text}. Give its value: --set {name}=VALUE."
     for name in left_out(found):
         if candidate.call_parameters[name].default is EMPTY:
@@ -121,6 +126,8 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
             f"If it takes layers, make an instance, such as layer = {candidate.name}(…), and diagnose that: "
             f"kmha diagnose {module}:layer."
         )
+    if candidate.core and "heads" not in candidate.fixed and found.verdict == RAISES and mentions(candidate, "heads"):
+        yield "If it splits features H·O into heads itself, say into how many: --set num_heads=H."
     yield from _places(found)
 
 

@@ -222,7 +222,8 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], groupe
     Raises:
         UnknownWeightsError: No roles and forms match the variables.
     """
-    orders = _orders(variables, sizes) if grouped else [variables]
+    orders = _orders(variables, sizes, _INTERLEAVED if grouped else _INTERLEAVED[-1:])
+    orders = orders if grouped or orders == [[*variables]] else [[*variables], *orders]
     found = [slots for each in orders for slots in _arrangements(each, sizes, grouped)]
     if not found and variables:
         wanted = ", ".join(f"{letter}={size}" for letter, size in sizes.items())
@@ -247,10 +248,10 @@ def possible(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[li
 _INTERLEAVED = ("roles", "groups", "pairs")
 
 
-def _orders(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[list[Variable]]:
-    """Return the variables, with packed ones in parts: once for each order that gives other parts."""
+def _orders(variables: Sequence[Variable], sizes: Mapping[str, int], ways: Sequence[str]) -> list[list[Variable]]:
+    """Return the variables, with packed ones in parts: once for each of the `ways` that gives other parts."""
     found: dict[Any, list[Variable]] = {}
-    for how in _INTERLEAVED:
+    for how in ways:
         parts = [part for each in variables for part in _unpacked(each, sizes, how)]
         found.setdefault(tuple(part.place for part in parts), parts)
     return [*found.values()]
@@ -259,11 +260,12 @@ def _orders(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[lis
 def _unpacked(variable: Variable, sizes: Mapping[str, int], how: str) -> list[Variable]:
     """Return the queries', keys' and values' rows of a packed `Linear` in which keys and values have fewer heads."""
     role, is_bias = naming.weight(variable.path)
-    if role != "packed" or not (is_bias or variable.transposed):
+    if role not in ("packed", None) or not (is_bias or variable.transposed):
         return [variable]
     heads, size = sizes["H"], sizes["O"]
     groups, rest = divmod(variable.shape[0] - heads * size, 2 * size)
-    if rest or not 0 < groups < heads or heads % groups:
+    rest += role is None and groups != heads
+    if rest or not 0 < groups <= heads or heads % groups or (groups == heads and how != "pairs"):
         return [variable]
     rows = np.arange(variable.shape[0]).reshape(-1, size)
     of_groups, of_pairs = rows.reshape(groups, -1, size), rows[heads:].reshape(groups, 2, size)

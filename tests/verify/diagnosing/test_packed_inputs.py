@@ -50,6 +50,14 @@ class _MaskAlone(_Attention):
         return self.attend(hidden_states, hidden_states, hidden_states, attention_mask)
 
 
+class _Beginning(_Attention):
+    def call(self, inputs):
+        if len(inputs) < 3:
+            raise ValueError("too few inputs")
+        input_tensor, memory, attention_mask = inputs[:3]
+        return self.attend(input_tensor, memory, memory, attention_mask)
+
+
 class _Wrong(_Attention):
     def call(self, inputs):
         query, _key, value, mask = inputs
@@ -62,6 +70,7 @@ class _Wrong(_Attention):
         (_ByName, ("query", "key", "value", "mask"), True),
         (_InOrder, ("query", "key", "value", "mask"), False),
         (_MaskAlone, ("hidden_states", "attention_mask"), False),
+        (_Beginning, ("input_tensor", "memory", "attention_mask"), False),
     ],
 )
 def test_the_parts_have_the_names_that_the_call_gives_them(layer, parts, by_name):

@@ -54,9 +54,21 @@ _d2l_part = of("d2l", "d2l.tensorflow:", "keras")
 ENTRIES: tuple[Entry, ...] = (
     _onnx("_compute_attention", "attention", mask="attends"),
     _onnx("_compute_attention", "attention", _causal),
-    _onnx("_compute_attention", "attention", _with_heads, mask="attends"),
+    _onnx(
+        "_compute_attention",
+        "attention",
+        _with_heads,
+        mask="attends",
+        options={"arguments": {"num_heads": HEADS}},
+    ),
     _flaxdiff("attention:NormalAttention", "attention", args(**FLAXDIFF)),
-    _flaxdiff("attention:BasicTransformerBlock", "decoder", args(**FLAXDIFF), norm="pre"),
+    _flaxdiff(
+        "attention:BasicTransformerBlock",
+        "decoder",
+        args(**FLAXDIFF),
+        norm="pre",
+        options={"arguments": {"causal": False}},
+    ),
     _flaxdiff("vit_common:PositionalEncoding", "embedding", args(LENGTH, WIDTH)),
     _jax_models("layers:Attention", "attention", args(WIDTH, HEADS, use_bias=True, deterministic=True)),
     _jax_models("models.masked_autoencoder:Block", "encoder", args(WIDTH, HEADS, deterministic=True), norm="pre"),
