@@ -220,7 +220,7 @@ _NESTED = 4  # maximum depth of such keys
 
 def _read_torch(path: Path) -> Weights:
     torch = optional("torch", "torch")
-    if zipfile.is_zipfile(path):
+    if torch_pickles.is_zip(path):
         with zipfile.ZipFile(path) as archive:
             check_archive(archive)
     try:

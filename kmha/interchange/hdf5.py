@@ -14,6 +14,7 @@ from kmha.interchange.errors import LONGEST_NAME, MOST_ARRAYS, FileError, check_
 
 _CHUNKED = 1000  # the factor by which HDF5 compresses zeros; Keras itself compresses nothing
 _LONGEST_PATH = 3 * LONGEST_NAME  # a file of Keras 2 has each name twice in a path
+_MOST_CHUNKS = 10**6  # maximum number of chunks of all arrays; HDF5 takes 100 bytes for each when it reads
 _DEPTH = 64  # maximum depth of nested groups
 _MOST_OBJECTS = 10 * MOST_ARRAYS  # maximum number of arrays and groups; each layer has two groups
 
@@ -72,12 +73,21 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
 
 def check_sizes(datasets: Mapping[str, Any]) -> None:
     """Raise a FileError if datasets take far less space in the file than in memory."""
+    chunks = (
+        math.prod(-(-length // part) for length, part in zip(item.shape, item.chunks, strict=True))
+        for item in datasets.values()
+        if item.chunks
+    )
+    if sum(chunks) > _MOST_CHUNKS:
+        raise FileError(f"its arrays have more than {_MOST_CHUNKS:,} chunks. Save them with larger ones.")
     declared = {  # HDF5 reads whole chunks, which can be larger than their array
         where: max(math.prod(item.shape), math.prod(item.chunks or ())) * item.dtype.itemsize
         for where, item in datasets.items()
     }
     if sum(declared.values()) > errors.LIMIT:
         stored = {where: dataset.id.get_storage_size() for where, dataset in datasets.items()}
+        if sum(stored.values()) > next(iter(datasets.values())).file.id.get_filesize():
+            raise FileError("several of its arrays are the same bytes of the file. It is damaged.")
         check_parts([(where, declared[where], stored[where]) for where in datasets], _CHUNKED)
 
 

@@ -7,14 +7,18 @@ a short pickle can nest tuples so that this never ends.
 
 import dataclasses
 import io
+import pickle  # to write a number
 import pickletools
+import tarfile
 from pathlib import Path
 from typing import IO, Any
 
 MOST_MADE = 8 * 10**6  # maximum number of values in a pickle, and in the arguments of its calls and its keys
 _LETTERS = 16  # number of a text's characters that count as one value
+_SHORT = 100  # number of characters up to which a text is kept
 DEEPEST = 100  # maximum depth of tuples in each other, through which Python walks recursively
 _LEGACY = 5  # pickles in a file that is not a zip archive: magic number, protocol, system, weights, keys of storages
+_MAGIC = pickle.dumps(0x1950A86A20F9469CFC6C, 2)  # the first of them
 _ZIP = b"PK\3\4"  # by which torch tells the formats apart
 _REBUILD = ("tensor", "tensor_v2", "tensor_v3", "parameter", "parameter_with_state", "sparse_tensor", "qtensor")
 # What torch.save writes for weights and for what people save beside them, without storages and dtypes.
@@ -33,6 +37,7 @@ _GLOBALS = {
 }
 
 _TUPLES = {"TUPLE": None, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}  # operations, with the number of values that they take
+_HASHING = ("collections Counter", "collections OrderedDict", "torch Size", "builtins set", "__builtin__ set")
 _FILLING = {"APPEND": 1, "APPENDS": None, "SETITEM": 2, "SETITEMS": None}
 _PLAIN = {
     *("GLOBAL", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"),
@@ -58,17 +63,35 @@ def check(torch: Any, path: Path) -> None:
         raise ValueError("it is no checkpoint that torch.save wrote.") from None
 
 
-def _check(torch: Any, path: Path) -> None:
+def is_zip(path: Path) -> bool:
+    """Return whether torch takes a file for a zip archive."""
     with open(path, "rb") as file:
-        if file.read(len(_ZIP)) == _ZIP:  # torch's own reader finds the member that torch reads
-            _check_pickle(torch, io.BytesIO(torch._C.PyTorchFileReader(str(path)).get_record("data.pkl")))
-            return
+        return file.read(len(_ZIP)) == _ZIP
+
+
+def _check(torch: Any, path: Path) -> None:
+    if is_zip(path):  # torch's own reader finds the member that torch reads
+        _check_pickle(torch, io.BytesIO(torch._C.PyTorchFileReader(str(path)).get_record("data.pkl")))
+        return
+    with open(path, "rb") as file:
+        if not file.read(len(_MAGIC)) == _MAGIC or _is_tar(path):  # torch would look for an older format still
+            raise ValueError("it is no checkpoint")
         file.seek(0)
-        for _ in range(_LEGACY):
-            _check_pickle(torch, file)
+        stacks = [_check_pickle(torch, file) for _ in range(_LEGACY)]
+        if missing := stacks[3].storages - stacks[4].texts:  # torch would leave what was in memory in their places
+            raise PickleError(f"it lacks the numbers of {min(missing)!a:.80}.")
 
 
-def _check_pickle(torch: Any, file: IO[bytes]) -> None:
+def _is_tar(path: Path) -> bool:
+    with open(path, "rb") as file:
+        try:
+            tarfile.TarInfo.frombuf(file.read(tarfile.BLOCKSIZE), "utf-8", "surrogateescape")
+        except tarfile.HeaderError:
+            return False
+    return True
+
+
+def _check_pickle(torch: Any, file: IO[bytes]) -> "_Stack":
     made, stack = 0, _Stack()
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name == "GLOBAL" and not _is_known(torch, str(argument)):
@@ -76,6 +99,7 @@ def _check_pickle(torch: Any, file: IO[bytes]) -> None:
         made += 1 + stack.step(opcode.name, argument)
         if made > MOST_MADE:
             raise PickleError(f"it makes more than {MOST_MADE:,} values.")
+    return stack
 
 
 def _is_known(torch: Any, name: str) -> bool:
@@ -92,13 +116,22 @@ def _is_storage(name: str) -> bool:
 class _Value:
     parts: int = 1  # number of values in it, and in these
     depth: int = 0  # of tuples in each other
-    name: str = ""  # of a global
+    name: str = ""  # of a global, or a short text
+    is_made: bool = False  # whether a call made it, or a part of it, such as a tensor, or it is an integer of any size
+    names: tuple[str, ...] = ()  # of the first items of a tuple
 
 
 class _Stack:
-    """The stack of an unpickler, with the sizes of the values instead of the values."""
+    """The stack of an unpickler, with the sizes of the values instead of the values.
+
+    Attributes:
+        texts: All short texts.
+        storages: Keys of the storages that tensors refer to.
+    """
 
     def __init__(self) -> None:
+        self.texts: set[str] = set()
+        self.storages: set[str] = set()
         self._values: list[_Value] = []
         self._marks: list[int] = []
         self._memo: dict[int, _Value] = {}
@@ -119,7 +152,9 @@ class _Stack:
             return self._call(name)
         elif name in _PLAIN:
             length = len(argument) // _LETTERS if isinstance(argument, str) else 0
-            self._values.append(_Value(1 + length, name=argument if name == "GLOBAL" else ""))
+            short = argument if isinstance(argument, str) and (name == "GLOBAL" or len(argument) < _SHORT) else ""
+            self.texts.add(short)
+            self._values.append(_Value(1 + length, name=short, is_made=name == "LONG1"))
         elif name not in ("PROTO", "STOP"):
             raise PickleError(f"it has the operation {name}, which no weights need.")
         return 0
@@ -135,11 +170,16 @@ class _Stack:
         depth = 1 + max((item.depth for item in items), default=0)
         if depth > DEEPEST:
             raise PickleError(f"it nests more than {DEEPEST} tuples.")
-        self._values.append(_Value(_bounded(1 + sum(item.parts for item in items)), depth))
+        names = tuple(item.name for item in items[:3])
+        parts = _bounded(1 + sum(item.parts for item in items))
+        self._values.append(_Value(parts, depth, is_made=any(item.is_made for item in items), names=names))
 
     def _fill(self, items: list[_Value], has_keys: bool) -> int:
         filled = self._values[-1]
         filled.parts = _bounded(filled.parts + sum(item.parts for item in items))
+        filled.is_made |= any(item.is_made for item in items)
+        if has_keys and any(item.is_made for item in items[::2]):
+            raise PickleError("it has keys that are neither texts nor small integers.")
         return sum(item.parts for item in items[::2]) if has_keys else 0
 
     def _call(self, name: str) -> int:
@@ -147,12 +187,20 @@ class _Stack:
         if name == "BUILD":
             return given.parts
         if name == "BINPERSID":
+            self.storages.update(given.names[2:])
             self._values.append(_Value())
             return given.parts
         (called,) = self._pop(1)
         if called.name == "torch Tensor" or _is_storage(called.name):
             raise PickleError(f"it calls {called.name}, which can make any size.")
-        self._values.append(dataclasses.replace(given))
+        if called.name in _HASHING and given.is_made:
+            raise PickleError(f"it calls {called.name} of a tensor, or of large integers.")
+        if called.name == "_codecs encode" and given.names[1:] != ("latin1",):
+            raise PickleError("it encodes a text as no bytes are.")
+        if called.name.endswith("_rebuild_from_type_v2") and not given.names[0].startswith("torch._utils _rebuild_"):
+            raise PickleError("it makes a tensor by another function than those that make tensors.")
+        is_bytes = called.name == "_codecs encode"  # their hashes cannot be foreseen
+        self._values.append(dataclasses.replace(given, is_made=not is_bytes, name="", names=()))
         return given.parts
 
 

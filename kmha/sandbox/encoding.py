@@ -160,6 +160,8 @@ def _read_array(content: Any, arrays: memoryview, position: int) -> tuple[np.nda
     if not _DTYPE.fullmatch(name) or min(shape, default=0) < 0:
         raise EncodingError(f"malformed message: an array with dtype and shape {content!r:.100}.")
     dtype = np.dtype(name)
+    if math.prod(max(size, 1) for size in shape) > LARGEST:  # an axis of 0 makes longer ones free
+        raise EncodingError(f"malformed message: an array with dtype and shape {content!r:.100}.")
     size = math.prod(shape) * dtype.itemsize
     if position + size > len(arrays):
         raise EncodingError(f"malformed message: too few bytes for an array with dtype and shape {content!r:.100}.")

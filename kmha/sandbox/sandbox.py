@@ -32,6 +32,7 @@ from kmha.sandbox.worker import SIGNATURE, error_record
 __all__ = ["SIGNATURE", "UNFINISHED", "Call", "CallResult", "Pool", "Sandbox", "TaskResult"]
 
 SHUTDOWN = 1.5  # maximum number of seconds for the cleanup of the fork server; a supervisor also cleans up alone
+MOST_ARGUMENTS = 100  # of a request
 LONGEST_REQUEST = 2 << 20  # bytes of a request beside its arrays. Reading these stops all threads, as often as asked
 TICK = 0.1  # seconds between the calls of `tick`
 MARGIN = 30.0  # seconds after its time limit in which a task must end. Otherwise its supervisor hangs
@@ -320,6 +321,8 @@ def _reply(request: bytes, serve: Callable[..., Any] | None) -> bytes:
         if serve is None:
             raise ValueError("this task offers no remote function")
         call = decode(request, LONGEST_REQUEST)
+        if not isinstance(call["args"], list | tuple) or len(call["args"]) + len(call["kwargs"]) > MOST_ARGUMENTS:
+            raise ValueError(f"expected a tuple and a dict of at most {MOST_ARGUMENTS} arguments together")
         result = serve(call["name"], *call["args"], **call["kwargs"])
         return encode({"result": result, "error": None})
     except Exception as error:  # the arguments can be anything

@@ -429,6 +429,22 @@ def _large_chunk(file):
     file.create_dataset("layers/dense/vars/0", dtype="f4", data=np.ones(1, "f4"), **chunked)
 
 
+def _many_chunks(file):
+    """A kilobyte for which HDF5 takes gigabytes."""
+    file.create_dataset("layers/dense/vars/0", shape=(2**22,), dtype="i1", chunks=(1,))
+
+
+def _same_bytes(path):
+    """Two arrays, the address of whose numbers is the same."""
+    with h5py.File(path, "w", libver="earliest") as file:
+        for number in range(2):
+            file.create_dataset(f"layers/dense/vars/{number}", data=np.full(2**23, number, "f4"))
+        first, second = (file[f"layers/dense/vars/{number}"].id.get_offset() for number in range(2))
+    data = bytearray(path.read_bytes()[:second].replace(struct.pack("<Q", second), struct.pack("<Q", first)))
+    data[40:48] = struct.pack("<Q", len(data))  # the end of the file
+    path.write_bytes(data)
+
+
 def _chunk(data):
     """A function that writes these bytes as the only chunk of an array of 60 bytes."""
     gzip = {"shape": (3, 5), "dtype": "f4", "chunks": (3, 5), "compression": "gzip"}
@@ -629,6 +645,8 @@ BAD = [
     ("x.weights.h5", _h5(_two_names), "`layers/dense/vars/1` and `layers/dense/vars/0` are the same"),
     ("x.weights.h5", _h5(_doubled_groups), "`layers(/a)*/b` and `layers(/a)*` are the same"),
     ("x.weights.h5", _h5(_nested), "nested deeper than 64 groups"),
+    ("x.weights.h5", _h5(_many_chunks), "more than 1,000,000 chunks"),
+    ("x.weights.h5", _same_bytes, "several of its arrays are the same bytes of the file"),
     ("x.weights.h5", _h5(_zeros), "`all arrays` takes .* No weights compress like that"),
     ("x.npz", _npz(**{"a\x1b]0;title\x07": np.ones(3)}), r"control characters in its name: 'a\\x1b\]0;title\\x07'"),
     (
@@ -646,7 +664,7 @@ BAD = [
     ("x.weights.h5", _h5(lambda file: file.create_group("layers")), "contains no weights"),
     ("x.weights.h5", _h5(lambda file: file.create_dataset("a/b", data=np.ones(3))), "has `a/b`, but Keras writes"),
     ("x.pt", _hostile, "contains other things than tensors"),
-    ("x.bin", _hostile_pickle, "contains other things than tensors"),
+    ("x.bin", _hostile_pickle, "is no checkpoint that torch.save wrote"),
     ("x.pt", _torch(lambda: [1, 2]), "contains a list. Expected tensors by name"),
     ("x.pt", _torch(lambda: {"epoch": 3, "a": None}), "contains `epoch`, a int, among `epoch`, `a`"),
     ("x.pt", _torch(lambda: {"a": __import__("torch").eye(3).to_sparse()}), "`a` is a sparse"),

@@ -1,5 +1,6 @@
 import pickle
 import struct
+import tarfile
 import zipfile
 
 import pytest
@@ -12,6 +13,8 @@ torch = pytest.importorskip("torch")
 TEXT = b"X" + struct.pack("<I", 1 << 14) + b"a" * (1 << 14)
 MANY = b"](" + b"K\x01" * 20_000 + b"e"
 TUPLES = b"N" + b"q\0h\0\x86" * 60  # each tuple has the one before it twice
+STORAGE = b"(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0" + b"0X\3\0\0\0cpuK\1NtQ"
+TENSOR = b"ctorch._utils\n_rebuild_tensor_v2\n(" + STORAGE + b"K\0J\0\xca\x9a;\x85K\0\x85\x89}tR"
 HOSTILE = {
     "a long text is encoded again and again": TEXT
     + b"q\0c_codecs\nencode\nq\x01X\x06\0\0\0utf-32q\x02"
@@ -26,6 +29,14 @@ HOSTILE = {
     "a key nested too deeply": b"}" + b"N" + b"\x85" * 10**4 + b"Ns",
     "a storage with a key that takes forever": TUPLES + b"Q",
     "more values than any model needs": b"](" + b"]" * 10**5 + b"e",
+    "a set of a tensor that takes no room": b"cbuiltins\nset\n" + TENSOR + b"\x85R",
+    "counted elements of such a tensor": b"ccollections\nCounter\n" + TENSOR + b"\x85R",
+    "a set of such a tensor, by another function": b"ctorch._tensor\n_rebuild_from_type_v2\n(cbuiltins\nset\n"
+    + b"ctorch\nTensor\n"
+    + TENSOR
+    + b"\x85}tR",
+    "a codec that takes forever": b"c_codecs\nencode\nX\1\0\0\0aX\x08\0\0\0punycode\x86R",
+    "keys that all have the same hash": b"}\x8a\x08" + struct.pack("<q", 2**61 - 1) + b"Ns",
     "a list in itself": b"]q\0" + b"h\0a" * 10**4 + b"q\0c__builtin__\nset\nh\0\x85R",
 }
 _START = [pickle.dumps(value, 2) for value in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})]
@@ -89,6 +100,32 @@ def test_what_people_save_beside_the_weights_is_no_obstacle(tmp_path):
     beside = {"tokenizer": b"\x01\xff" * 50, "merges": {(b"a", b"b"): 1}, "root": 1 + 2j, "text": "a" * 300_000}
     torch.save({"model": state, **beside, "done": {1}}, tmp_path / "x.pt")
     assert read_file(tmp_path / "x.pt").keys() == state.keys()
+
+
+def test_numbers_that_are_not_in_the_file_are_not_made_of_what_was_in_memory(tmp_path):
+    _legacy(tmp_path / "x.pt", b"}X\1\0\0\0w" + TENSOR + b"s")
+    with pytest.raises(FileError, match="it lacks the numbers of '0'"):
+        read_file(tmp_path / "x.pt")
+
+
+def test_an_archive_that_python_does_not_recognise_is_checked(tmp_path):
+    """torch finds the first end of the directory, and Python the last, which may be cut off."""
+    with zipfile.ZipFile(tmp_path / "x.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/data/0", bytes(10**6))
+    data = bytearray((tmp_path / "x.pt").read_bytes()) + b"PK\5\6" + bytes(8)
+    data[-14:-12] = struct.pack("<H", 12)  # the length of the comment
+    (tmp_path / "x.pt").write_bytes(data)
+    assert not zipfile.is_zipfile(tmp_path / "x.pt")
+    with pytest.raises(FileError, match="damaged"):
+        read_file(tmp_path / "x.pt")
+
+
+def test_an_old_format_is_not_looked_for(tmp_path):
+    """Python takes a minute for long headers of tar archives."""
+    with tarfile.open(tmp_path / "x.pt", "w") as archive:
+        archive.addfile(tarfile.TarInfo("N.N.N.N.N."))
+    with pytest.raises(FileError, match=r"is no checkpoint that torch\.save wrote"):
+        read_file(tmp_path / "x.pt")
 
 
 def test_the_reason_is_told(tmp_path):

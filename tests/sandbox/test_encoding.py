@@ -155,6 +155,7 @@ def test_what_is_too_large(monkeypatch):
         _message({"array": ["|O", [1], "object"]}, b"\0" * 8),
         _message({"array": ["<f8", [1 << 62, 1 << 62], "float64"]}),
         _message({"array": ["<f8", "no shape", "float64"]}),
+        _message({"array": ["<f4", [3 * 10**8, 0]]}),  # listing its rows takes all memory
         _message({"dict": [[{"list": []}, {"plain": None}]]}),
         _message({"plain": None, "number": "1"}),
         _message({"set": []}),

@@ -12,6 +12,7 @@ import pytest
 
 from kmha.sandbox import limits
 from kmha.sandbox import sandbox as sandboxes
+from kmha.sandbox.encoding import decode, encode
 from kmha.sandbox.errors import SandboxError, StoppedError
 from kmha.sandbox.sandbox import Call, Pool, Sandbox
 
@@ -315,6 +316,13 @@ def test_remote_function(sandbox):
     long = "def f(double): return double(['x' * 100_000] * 30)\n"
     assert "bytes before the arrays" in _says(sandbox.run("f", long, calls, serve=serve))
     assert "this task offers no remote function" in _says(sandbox.run("f", "def f(double): return double(3)\n", calls))
+
+
+@pytest.mark.parametrize("args", [np.zeros(10**7, "i1"), "a" * 1000, [1] * 1000])
+def test_a_forged_request_is_not_unpacked(args):
+    """The elements of an array as arguments took gigabytes of the process that serves."""
+    reply = decode(sandboxes._reply(encode({"name": "f", "args": args, "kwargs": {}}), lambda *_: 1))
+    assert "at most 100 arguments" in reply["error"]
 
 
 def test_restart_after_close():

@@ -290,6 +290,8 @@ def _signature_problem(received: Any, expected: Mapping[str, list[str]]) -> str 
         subject = f"`{method}`" if method else "it"
         if found is None:
             return f"{subject} is missing."
+        if not isinstance(found, list | tuple) or not all(isinstance(name, str) for name in found):
+            return f"{subject} has no arguments that can be read."
         if list(found)[: len(names)] != list(names):
             return f"{subject} has the arguments ({', '.join(found)}), expected ({', '.join(names)})."
     return None

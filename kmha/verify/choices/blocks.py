@@ -184,5 +184,10 @@ def _causal_alone(state: State, right: Step) -> Any:
     return right(state) if masked else _causal(state, right)
 
 
-register("always-causal", "causal", "causal without being asked", _is_encoder, call1=_causal)
-register("causal-unless-masked", "causal", "causal only if there is no mask", _is_encoder, call1=_causal_alone)
+def _may_be_causal(trial: Trial) -> bool:
+    """Return whether an encoder layer may be causal: unless the user said that it is not."""
+    return _is_encoder(trial) and bool(trial.more.get("may_be_causal", True))
+
+
+register("always-causal", "causal", "causal without being asked", _may_be_causal, call1=_causal)
+register("causal-unless-masked", "causal", "causal only if there is no mask", _may_be_causal, call1=_causal_alone)

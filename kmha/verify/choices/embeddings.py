@@ -58,10 +58,12 @@ register(
     _has_sines,
     encoded=_halves(lambda i, half: i / max(half - 1, 1)),
 )
+
+
 def _from_row(first: int, counts_padding: bool) -> Change:
     """Return a change to trained positions from the row `first` on. If padding is not counted, it gets the row before.
 
-    So do RoBERTa (`first` is 2, since padding is token 1) and OPT.
+    BART counts padding. RoBERTa, where padding is token 1, and OPT do not.
     """
 
     def change(state: State, right: Step) -> Any:
@@ -72,15 +74,14 @@ def _from_row(first: int, counts_padding: bool) -> Change:
     return change
 
 
-for _first in (1, 2):
-    for _counts_padding, _says in ((True, ""), (False, ", without counting padding")):
-        register(
-            f"learned-positions-from-{_first}{'' if _counts_padding else '-without-padding'}",
-            "encoding",
-            f"learned positions from row {_first} of the table on{_says}",
-            lambda trial, first=_first: len(trial.weights.get("positions/embeddings", ())) >= trial.query.shape[1] + first,
-            encoded=_from_row(_first, _counts_padding),
-        )
+for _first, _counts_padding in ((1, False), (2, False), (2, True)):  # row 1 of all is a mistake: the last one lacks
+    register(
+        f"learned-positions-from-{_first}{'' if _counts_padding else '-without-padding'}",
+        "encoding",
+        f"learned positions from row {_first} of the table on{'' if _counts_padding else ', without counting padding'}",
+        lambda trial: _takes_ids(trial) and not _has_sines(trial) and bool(trial.more.get("counts_padding")),
+        encoded=_from_row(_first, _counts_padding),
+    )
 
 
 register(

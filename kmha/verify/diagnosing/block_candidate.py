@@ -5,7 +5,6 @@ which sublayer. A class is instantiated for each trial. A built layer keeps its 
 """
 
 import contextlib
-import copy
 import dataclasses
 import inspect
 import itertools
@@ -17,7 +16,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial, causal
 from kmha.verify.chains.blocks import NORMS, weights_of
-from kmha.verify.diagnosing import block_trials, naming
+from kmha.verify.diagnosing import block_trials, frameworks, naming
 from kmha.verify.diagnosing.block_trials import BlockAccepts, BlockSizes
 from kmha.verify.diagnosing.block_weights import (
     Sublayers,
@@ -41,6 +40,7 @@ from kmha.verify.diagnosing.calling import (
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.choice_evidence import ROTATION, code_of, likely_combinations
 from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, SINGLE, TIME
+from kmha.verify.diagnosing.copies import copied
 from kmha.verify.diagnosing.layer_candidate import EPSILON_NAMES, LayerCandidate, letters
 from kmha.verify.diagnosing.trials import SQUARE
 from kmha.verify.diagnosing.weights import (
@@ -48,6 +48,7 @@ from kmha.verify.diagnosing.weights import (
     UnknownWeightsError,
     Variable,
     arrangements,
+    heads_by_size,
     likely_heads,
     listed,
     listed_heads,
@@ -96,7 +97,7 @@ class BlockCandidate(LayerCandidate):
             others = naming.roles_of(name for name in self.call_parameters if not naming.OF_MEMORY.search(name.lower()))
             self.roles = {role: name for role, name in self.roles.items() if name in others.values()}
         if self.chain == "encoder" and not crossing and "target_padding" in self.roles:
-            self.roles["padding"] = self.roles.pop("target_padding")  # the other padding is the memory's
+            self.roles = {"padding": self.roles["target_padding"], **self.roles}
         defaults = {role: self.constructor_parameters[name].default for role, name in self.constructor_roles.items()}
         activation = defaults.get("activation")
         masks: set[str] = set() if self.mask_flag else {*self.roles}
@@ -279,6 +280,8 @@ class BlockCandidate(LayerCandidate):
                 if heads := number_of_heads(each, self.given):
                     return heads
         queries = [each for each in self._variables(layer) if naming.weight(each.path)[0] == "query"]
+        if heads := heads_by_size(layer, self.given, queries):
+            return heads
         heads = listed_heads(queries)
         kernels = [sorted(squeezed(each.shape)) for each in queries if len(squeezed(each.shape)) == 2]
         if heads and all(size * heads == width for size, width in kernels):  # a list of attentions has larger kernels
@@ -305,11 +308,12 @@ class BlockCandidate(LayerCandidate):
         drawn = block_trials.draw_block(seed, self.block_accepts, sizes)
         epsilon, rotates = self._seen_in(drawn[0])
         more = {"epsilon": epsilon, "unknown_epsilon": self.unknown_epsilon, "rotates": rotates}
+        more |= {"may_be_causal": self.said_causal is not False}
         drawn = [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
         if self.chain == "encoder":
             return drawn
         masks = (value for name, value in self.call_given.items() if "mask" in name)
-        if self.mask_flag or self.told_causal is False or any(value is None for value in masks):
+        if self.mask_flag or self.said_causal is False or any(value is None for value in masks):
             return [trial for trial in drawn if not trial.causal]
         # A decoder layer is always causal, with or without a mask.
         return [dataclasses.replace(trial, causal=True) for trial in drawn if not trial.causal]
@@ -396,7 +400,7 @@ class BlockCandidate(LayerCandidate):
             name = self.roles[role]
             if mask is not None:
                 tensor = self.tensor(to_candidate_mask(self, mask, trial, self._meaning(role)), trial)
-                listed = role == "look_ahead" and self.chain == "decoder" and naming.plain(name).endswith("masks")
+                listed = role == "look_ahead" and self._takes_list(name)
                 arguments[name] = [tensor, None] if listed else tensor  # one for each attention
             elif self.neutral_masks or self.call_parameters[name].default is EMPTY:
                 arguments[name] = self._neutral(role, trial) if self.neutral_masks else None
@@ -406,6 +410,11 @@ class BlockCandidate(LayerCandidate):
         if "causal" in self.roles and (trial.causal or self.call_parameters[self.roles["causal"]].default is True):
             arguments[self.roles["causal"]] = trial.causal
         return self.packed(arguments)
+
+    def _takes_list(self, name: str) -> bool:
+        """Return whether the code takes masks one by one from an argument, such as `attn_masks[index]`."""
+        used = rf"\b{name}\[|isinstance\({name}\b|len\({name}\)|(in|zip\(.*) {name}\b"
+        return name.endswith("s") and bool(re.search(used, frameworks.source_of(self.layer_class)))
 
     def _neutral(self, role: str, trial: Trial) -> Any:
         """Return a mask that hides nothing."""
@@ -440,7 +449,8 @@ class BlockCandidate(LayerCandidate):
         padding = trial.key_mask
         if "padding" in self.roles:
             looked = self._square(square) if hidden else None
-            return {"mask": looked, "look_ahead": looked, "padding": self._padding(padding, True)}
+            own = self._padding(padding, True)
+            return {"mask": looked, "look_ahead": looked, "padding": own, "target_padding": own}
         if hidden:
             square = square if padding is None else square & padding[:, None]
             return {"mask": self._square(square), "look_ahead": self._square(square)}
@@ -469,7 +479,7 @@ class BlockCandidate(LayerCandidate):
     def _read(self, convention: int = 0) -> Any:
         """Return `None`, because a copy of a built layer gets the weights of each trial."""
         try:
-            self.thing = copy.deepcopy(self.thing)
+            self.thing = copied(self.thing)
         except Exception:  # Keras copies no layer of a class that it cannot import
             self.kept = [(variable, variable.read().copy()) for variable in self._variables(self.thing)]
         return None

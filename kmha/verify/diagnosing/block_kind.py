@@ -16,7 +16,7 @@ from kmha.verify.diagnosing.layer_adapters import adapter_of
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.weights import Variable, without_extras
 
-ATTENTION = re.compile("attn|attention|mha|multi_?head")  # in the paths of weights
+ATTENTION = re.compile(r"attn|attention|(^|\.)att(\.|$)|mha|multi_?head")  # in the paths of weights
 
 
 def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import READS, CandidateError
 from kmha.verify.diagnosing.weights import UnknownWeightsError, Variable, listed
 
-ATTENTION = re.compile(r"attention|attn|mha|mhsa|qkv|query|key|value")
+ATTENTION = re.compile(r"attention|attn|^att$|mha|mhsa|qkv|query|key|value")
 FORWARD = re.compile(r"feed_?for|ffn|mlp|(^|[._])ff|fc_?\d|c_fc|intermediate|w_?\d|linear_?\d|dense_?\d|(^|[._])lin\d")
 CROSSING = re.compile(r"cross|enc|memory|src|context")
 # Names of the weights of normalizations without a module of their own, and what in them tells gain from bias.

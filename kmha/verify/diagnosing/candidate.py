@@ -62,6 +62,7 @@ class Candidate:
         weights_error: Error from reading the weights, if any.
         neutral_temperature: Name of a temperature that is 1 by default and was left out.
         convention: Calling convention that is being tried, or was found.
+        told_causal: Whether the user said that the candidate is causal, although it has no such argument, or `None`.
         neutral_masks: Whether a required mask that a trial does not have is passed as a mask that hides nothing. Some
             candidates cannot run with `None`.
         closing: Meanings of True with which a mask that should hide nothing hides everything, so they are not meant.
@@ -88,6 +89,7 @@ class Candidate:
     weights_error: ValueError | None = None
     neutral_temperature = ""
     convention = Convention()
+    told_causal: bool | None = None
     neutral_masks = False
     closing: frozenset[str] = frozenset()
     scores_first = scores_alone = heads_last = False
@@ -183,7 +185,7 @@ class Candidate:
         """The value that the user gave to the candidate's causal flag, or `None`."""
         named = (value for name, value in self.given.items() if naming.argument(name) == "causal")
         flag = self.given.get(self.said.get("causal", ""), next(named, None))
-        return flag if isinstance(flag, bool) else None
+        return flag if isinstance(flag, bool) else self.told_causal
 
     def causal_options(self) -> tuple[bool, ...]:
         """Return whether to compare with causal attention, in the order to try.
@@ -217,7 +219,7 @@ class Candidate:
             return ["T,S", "B,T,S", "B,1,T,S"]
         if self.core and self.convention.entry == BATCH:
             return ["B,T,S", "T,S", "B,S"]
-        usual = ["B,1,T,S", "B,T,S", "T,S", "B,S", "B,1,1,S", "B·H,T,S"]
+        usual = ["B,1,T,S", "B,T,S", "T,S", "B,S", "B,1,1,S", "B·H,T,S", "H·B,T,S"]
         return [*usual, "T,S,B"] if self.convention.entry == TIME else usual
 
     def padding_shapes(self) -> list[str]:

@@ -472,7 +472,7 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
 
 
 def _choose_square_masks(candidate: Candidate, start: Convention, masked: Sequence[Trial]) -> bool:
-    """Choose masks (T, S) if an encoder layer is right with those and raises an error with any padding, or do nothing.
+    """Choose masks (T, S) if an encoder layer is right or has one mistake with those, and raises an error with padding.
 
     Return whether they were chosen.
     """
@@ -484,7 +484,8 @@ def _choose_square_masks(candidate: Candidate, start: Convention, masked: Sequen
     padded = [trial for trial in masked if trial.key_mask is not None and len(trial.query) != trial.query.shape[1]]
     runs = any(_has_right_rank(one.answered) for one in _tried(candidate, forms, padded[:2], {}) if one.results)
     forms = [form for form in forms if form.mask_shape == "T,S"]
-    if not runs and choose_convention(candidate, forms, square, explain=False) == (Fit.RIGHT, 1.0):
+    fit, share = (Fit.RAISES, 0.0) if runs else choose_convention(candidate, forms, square)
+    if fit >= Fit.EXPLAINED and share == 1:
         return True
     candidate.use_convention(first)
     return False

@@ -38,6 +38,7 @@ MASK_SHAPES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     "B,1,1,S": lambda mask, heads: mask[:, None, -1:],
     "T,S,B": lambda mask, heads: np.moveaxis(mask, 0, -1),
     "B·H,T,S": lambda mask, heads: np.repeat(mask, heads, axis=0),  # as torch's
+    "H·B,T,S": lambda mask, heads: np.tile(mask, (heads, 1, 1)),
 }
 SAME_FOR_ROWS = ("B,S", "B,1,1,S")  # shapes of a mask that is the same for all queries
 PADDING_SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {

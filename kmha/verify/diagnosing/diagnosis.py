@@ -51,7 +51,7 @@ from kmha.verify.diagnosing.other_readings import (
     unexplained_mask,
 )
 from kmha.verify.diagnosing.pairs import find_pairs
-from kmha.verify.diagnosing.plain_adapter import PlainAdapter
+from kmha.verify.diagnosing.plain_adapter import PlainAdapter, holds_weights
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
@@ -255,7 +255,7 @@ def _diagnose(
     """Diagnose a candidate without a cache, which `read` makes, as `chain` if that is known."""
     candidate = read(chain)
     if memory_is_ignored(candidate):
-        read = functools.partial(read, further={optional_memory(candidate): None})
+        read = functools.partial(read, further=dict.fromkeys(optional_memory(candidate)))
         candidate = read(chain)
     candidate.source, candidate.on_call = source, on_call
     chosen, results = _run(candidate, seed, tell)
@@ -301,7 +301,7 @@ def _other_reading(
     if made == "decoder":
         return diagnose_as(read, chain=made)
     if memory_raises(candidate, results):
-        return diagnose_as(functools.partial(read, further={optional_memory(candidate): None}), chain=chain)
+        return diagnose_as(functools.partial(read, further=dict.fromkeys(optional_memory(candidate))), chain=chain)
     if cannot_do_without_memory(candidate, results):
         crossed = diagnose_as(read, chain=CROSSING)
         if crossed.verdict != RAISES:
@@ -379,7 +379,8 @@ def candidate_of(
             thing, roles = held, {**held.roles, **roles}
         else:
             thing = as_layer(thing) or thing
-    if isinstance(thing, type) or is_module or any(hasattr(thing, method) for method in ("call", "forward")):
+    is_plain_layer = any(hasattr(thing, method) for method in ("call", "forward")) or holds_weights(thing)
+    if isinstance(thing, type) or is_module or is_plain_layer:
         layer = None
         chain = chain or kind_of(thing, arguments, roles)
         if chain == "attention":

@@ -154,7 +154,7 @@ class EmbeddingCandidate(LayerCandidate):
             drawn = [trial for trial in drawn if trial.query.shape[1] == sizes.rows]
         rng = np.random.default_rng(seed)
         table = rng.normal(size=(max(LENGTH, sizes.rows), sizes.width))
-        more = {"says_positions": self._says_positions()}
+        more = {"says_positions": self._mentions("pos"), "counts_padding": self._mentions("cumsum|offset|pad")}
         weights = {"positions/embeddings": table, "segments/embeddings": rng.normal(size=(2, sizes.width))}
         weights |= {"extra1/gamma": rng.uniform(0.5, 2.0, sizes.width), "extra1/beta": rng.normal(size=sizes.width)}
         drawn = [
@@ -169,9 +169,9 @@ class EmbeddingCandidate(LayerCandidate):
         stated = (item for part in parts for item in getattr(part, "__dict__", {}).items() if PAD_ID.search(item[0]))
         return next((each for _, each in stated if isinstance(each, int) and 0 <= each < vocabulary), 0)
 
-    def _says_positions(self) -> bool:
-        """Return whether the code is about positions, so that it must add some."""
-        return bool(re.search("pos", frameworks.source_of(self.layer_class).lower()))
+    def _mentions(self, pattern: str) -> bool:
+        """Return whether the code says this. For instance, code about positions must add some."""
+        return bool(re.search(pattern, frameworks.source_of(self.layer_class).lower()))
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
         for batch, rows, width in ((1, 1, 2), (1, 2, 2), (2, 2, 2), (2, 3, 4)):

@@ -25,7 +25,10 @@ def likely_frameworks(thing: Any) -> tuple[str, ...]:
             return (root,)
     function = function_of(thing)
     used = _imports(function, set())
-    if used & set(FRAMEWORKS):
+    if not used & {*FRAMEWORKS} and hasattr(function, "__code__"):  # perhaps it calls a function of another module
+        called = [each for each in named_in(function).values() if inspect.isfunction(each)]
+        used = {name for each in called if not each.__module__.startswith("einops") for name in _imports(each, set())}
+    if used & {*FRAMEWORKS}:
         return (_first(used),)
     around = {value.__name__ for value in getattr(function, "__globals__", {}).values() if inspect.ismodule(value)}
     return tuple(dict.fromkeys((_first(around), "numpy")))

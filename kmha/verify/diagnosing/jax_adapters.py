@@ -4,7 +4,6 @@ A linen, Haiku or Equinox module cannot be changed, so a `Held` module keeps the
 Parameters are cast to the dtype of the trial, because these packages create them in float32.
 """
 
-import copy
 import dataclasses
 import functools
 import itertools
@@ -19,6 +18,7 @@ from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.assigned_names import with_assigned_names
 from kmha.verify.diagnosing.attributes import inside, walk
 from kmha.verify.diagnosing.calling import constructor, parameters, random_names
+from kmha.verify.diagnosing.copies import copied
 from kmha.verify.diagnosing.shared_variables import with_other_names
 from kmha.verify.diagnosing.weights import Slot, Variable
 
@@ -297,7 +297,7 @@ class NnxAdapter(JaxAdapter):
 
     def working_copy(self, layer: Any) -> Any:
         """Return a copy, because the diagnosis changes the module's dtype and mode."""
-        return copy.deepcopy(layer)
+        return copied(layer)
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
         from flax import nnx

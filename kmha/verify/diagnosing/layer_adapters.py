@@ -1,7 +1,6 @@
 """Adapters that create, build and call Keras layers and torch modules, and find their weights."""
 
 import contextlib
-import copy
 import functools
 import importlib
 import weakref
@@ -14,6 +13,7 @@ from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.attributes import walk
 from kmha.verify.diagnosing.calling import call_parameters, constructor, positional_only
+from kmha.verify.diagnosing.copies import copied
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
 from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain
 from kmha.verify.diagnosing.reproduction import SEED
@@ -181,7 +181,7 @@ class TorchAdapter(Adapter):
 
     def working_copy(self, layer: Any) -> Any:
         """Return a copy, because the diagnosis changes the module's dtype and mode."""
-        return self._with_registered(copy.deepcopy(layer))
+        return self._with_registered(copied(layer))
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
         return self._with_registered(layer_class(**arguments)).to(_dtype(dtype))
@@ -257,14 +257,11 @@ class TorchAdapter(Adapter):
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make a module with these weights."""
-        given = [(slot.variable, f"torch.tensor({array})") for slot, array in zip(slots, weights, strict=True)]
-        arrays = ",\n    ".join(f"{each.path!r}: {array}" for each, array in given if not each.part_of)
+        given = [(slot.variable.path, f"torch.tensor({array})") for slot, array in zip(slots, weights, strict=True)]
+        arrays = ",\n    ".join(f"{path!r}: {array}" for path, array in given)
         loaded = [f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)"] if arrays else []
-        parts = [
-            f"layer.get_parameter({each.part_of!r}).data{each.place} = {array}" for each, array in given if each.part_of
-        ]
         made = f"layer = {made}.to(torch.{dtype}).eval()"
-        return [made, f"{call}  # makes the weights of lazy modules", *loaded, *parts]
+        return [made, f"{call}  # makes the weights of lazy modules", *loaded]
 
 
 def _settings(layer: Any) -> dict[str, Any]:

@@ -631,8 +631,10 @@ class LayerCandidate(Candidate):
         return weights
 
     def code(self, trial: Trial) -> list[str]:
-        _, slots = self.make(trial)
-        used = [slot for slot in slots if slot.variable.used]
+        layer, slots = self.make(trial)
+        wholes = {each.path: each for each in self.adapter.variables(layer)}
+        held = [dataclasses.replace(each, variable=wholes.get(each.variable.part_of, each.variable)) for each in slots]
+        used = [*{slot.variable.path: slot for slot in held if slot.variable.used}.values()]  # each array once
         weights = [reproduction.literal(slot.variable.read()) for slot in used]
         return self._code(trial, lambda *call: self.adapter.script(*call, used, weights, self.dtype_of(trial)))
 

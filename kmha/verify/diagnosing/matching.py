@@ -97,8 +97,8 @@ class TrialResult:
     def zeroed(self) -> np.ndarray:
         """A mask (B, T), True at padding where the answer is zero, as some encoder layers make it."""
         trial, output = self.trial, self.answer.output
-        is_own = trial.chain == "encoder" and trial.key_mask is not None and not trial.more.get("crossing")
-        if not is_own or np.shape(output) != trial.query.shape:
+        is_own = trial.chain == "encoder" and not trial.more.get("crossing")
+        if not is_own or trial.key_mask is None or np.shape(output) != trial.query.shape:
             return np.zeros((len(trial.query), trial.query.shape[-2]), bool)
         return ~trial.key_mask & ~np.any(output, axis=-1)
 

@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 MASK_ROLES = ("mask", "look_ahead", "padding", "memory_mask", "target_padding", "query_padding")
 
 
-def optional_memory(candidate: Candidate) -> str:
-    """Return the name of the argument for a memory that an attention layer can do without, or ""."""
-    name = candidate.roles.get("memory", "")
-    parameter = candidate.call_parameters.get(name)
-    if parameter is None or not isinstance(candidate, LayerCandidate) or candidate.chain != "attention":
-        return ""
-    return "" if parameter.default is EMPTY or name in candidate.said.values() else name
+def optional_memory(candidate: Candidate) -> tuple[str, ...]:
+    """Return the names of the arguments for a memory, or for keys and values, that an attention layer can do without.
+
+    There are none if the layer needs one of them, or if the user said what it is.
+    """
+    names = tuple(candidate.roles[role] for role in ("memory", "key", "value") if role in candidate.roles)
+    parameters = [candidate.call_parameters.get(name) for name in names]
+    if None in parameters or not isinstance(candidate, LayerCandidate) or candidate.chain != "attention":
+        return ()
+    needed = any(each is not None and each.default is EMPTY for each in parameters)
+    return () if needed or {*names} & {*candidate.said.values()} else names
 
 
 def memory_is_ignored(candidate: Candidate) -> bool:

@@ -62,12 +62,12 @@ def packing_of(function: Any) -> Packing | None:
 
 
 def _listed(function: Any, argument: str) -> Packing | None:
-    """Return the parts that the function unpacks in a statement such as `x, mask = inputs` or `x, mask = inputs[:2]`."""
+    """Return the parts that the function unpacks in a statement such as `x, mask = inputs`, or `= inputs[:2]`."""
     for statement in function.body:
         match statement:
             case ast.Assign(
                 targets=[ast.Tuple(elts=names)],
-                value=ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name), slice=ast.Slice(lower=None, step=None)),
+                value=ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name), slice=ast.Slice(lower=None)),
             ) if name == argument:
                 parts = tuple(each.id for each in names if isinstance(each, ast.Name))
                 return Packing(argument, parts, by_name=False) if len(parts) == len(names) else None

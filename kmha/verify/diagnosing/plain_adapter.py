@@ -1,9 +1,9 @@
 """The adapter of plain Python classes, whose weights are arrays of NumPy, TensorFlow, torch or JAX among attributes."""
 
 import contextlib
-import copy
 import dataclasses
 import inspect
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.calling import METHODS, CandidateError, random_names
+from kmha.verify.diagnosing.copies import copied
 from kmha.verify.diagnosing.weights import Slot, Variable
 
 # Names of arrays that a constructor computes, and that nobody trains.
@@ -106,7 +107,7 @@ class PlainAdapter(Adapter):
             CandidateError: Something in the object cannot be copied.
         """
         try:
-            return copy.deepcopy(layer)
+            return copied(layer)
         except Exception as error:  # untrusted code may raise anything
             name = type(layer).__name__
             raise CandidateError(f"{name}: the object cannot be copied ({error}). Give kmha its class.") from None
@@ -224,6 +225,14 @@ def is_plain(layer_class: type) -> bool:
     if layer_class.__module__.split(".")[0] in PACKAGES:
         return False
     return frameworks.likely_frameworks(getattr(layer_class, method))[0] != "keras"
+
+
+def holds_weights(thing: Any) -> bool:
+    """Return whether an object of a plain class, called as a function is, holds at least three matrices of weights."""
+    if isinstance(thing, type) or inspect.isroutine(thing) or not is_plain(type(thing)):
+        return False
+    matrices = (place for place in places_of(thing) if len(place.value().shape) > 1)
+    return len([*itertools.islice(matrices, 3)]) == 3
 
 
 def _method(layer_class: type) -> str | None:

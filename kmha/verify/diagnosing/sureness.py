@@ -26,7 +26,8 @@ SUFFICIENT = 3  # number of calls without masks for a verdict if all calls with 
 RAISING = re.compile("mask-items-as-heads|decoder-masks-")
 NO_ARRAY = re.compile("(^|_)(fn|func|function|callback|size|pos)$")  # arguments that take no mask
 EXCHANGED = {"mix-key-value-swapped", "logits-key-query", "heads-reshaped", "heads-reshaped-and-merged"}
-DECODES = r"(?i)causal|triu|tril|future|look_?ahead|decode|\b(tgt|trg|target)"  # code that means a language model's decoder
+# Code that means the decoder of a language model.
+DECODES = r"(?i)causal(?!\s*=\s*False)|triu|tril|future|look_?ahead|decode|\b(tgt|trg|target)"
 IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
 
 
@@ -56,8 +57,10 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if missing and any(result.answer.error for result in masked):  # perhaps its mask has another form
         return (f"A call with a mask raises an error: {_first_error(found)}", *_remedies(found))
     if found.candidate.chain != "attention":  # perhaps kmha has not passed the mask
-        lines += (*_untold(found.candidate), *_without_memory(found.candidate)) if found.verdict == UNKNOWN else ()
-        if unmasked and not (lines or _remedies(found) or mentions(found.candidate, DECODES)):
+        if found.verdict == UNKNOWN:
+            lines += (*_untold(found.candidate), *_without_memory(found.candidate), *_of_one_layer(found))
+        decodes = mentions(found.candidate, DECODES) or re.search("decode|causal", found.name.lower())
+        if unmasked and not (lines or _remedies(found) or decodes):
             lines = ["If its self-attention is not meant to be causal, say so: --set causal=false."]
         return (*lines, *_remedies(found)) if lines or unmasked else ()
     if found.verdict == UNKNOWN or len(found.mistakes) > 1:
@@ -68,6 +71,13 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if found.verdict == UNKNOWN and only_masked and found.candidate.said_meaning is None:
         lines.append("Only calls with masks differ. Say what True means in its mask: --mask attends, hides or adds.")
     return (*lines, *_remedies(found)) if lines else ()
+
+
+def _of_one_layer(found: "Diagnosis") -> Iterator[str]:
+    """Yield that a single layer was taken for a feed-forward network."""
+    present = found.candidate.weights_present(found.results[0].trial)
+    if present is not None and "ffn/dense1/kernel" in present and "ffn/dense2/kernel" not in present:
+        yield "kmha took the layer beside its attention for a feed-forward network of one layer, which may be wrong."
 
 
 def _explains_errors(found: "Diagnosis") -> bool:

@@ -8,6 +8,7 @@ query, key, value, output.
 """
 
 import dataclasses
+import inspect
 import itertools
 import math
 import re
@@ -66,8 +67,8 @@ class Variable:
         transposed: Whether a matrix is (out, in), as in torch's `Linear`, or `None` if unknown.
         used: Whether the layer's call made the array.
         frozen: Whether training leaves the array as it is.
-        place: Path of the array in a script, if the code gives it a better name than the framework, or the index of a
-            part.
+        place: Path of the array in a script, if the code gives it a better name than the framework, or the numbers of
+            a part's rows or columns.
         part_of: Path of the array that the variable is a part of, if it is one.
     """
 
@@ -86,21 +87,22 @@ class Variable:
         """The path of the array that belongs to the layer."""
         return self.part_of or self.path
 
-    def part(self, name: str, rows: np.ndarray) -> "Variable":
-        """Return a variable of some rows."""
+    def part(self, name: str, numbers: np.ndarray, axis: int = 0) -> "Variable":
+        """Return a variable of some rows, or of some columns (`axis` is 1)."""
+        index = (slice(None),) * axis + (numbers,)
 
         def assign(array: np.ndarray) -> None:
             whole = np.array(self.read())
-            whole[rows] = array
+            whole[index] = array
             self.assign(whole)
 
         return dataclasses.replace(
             self,
             path=name,
-            shape=(len(rows), *self.shape[1:]),
+            shape=(*self.shape[:axis], len(numbers), *self.shape[axis + 1 :]),
             assign=assign,
-            read=lambda: np.asarray(self.read())[rows],
-            place=f"[{rows.tolist()}]" if np.any(np.diff(rows) != 1) else f"[{rows[0]}:{rows[-1] + 1}]",
+            read=lambda: np.asarray(self.read())[index],
+            place=str(numbers.tolist()),
             part_of=self.path,
         )
 
@@ -258,16 +260,17 @@ def _orders(variables: Sequence[Variable], sizes: Mapping[str, int], ways: Seque
 
 
 def _unpacked(variable: Variable, sizes: Mapping[str, int], how: str) -> list[Variable]:
-    """Return the queries', keys' and values' rows of a packed `Linear` in which keys and values have fewer heads."""
+    """Return the queries', keys' and values' outputs of a packed layer in which keys and values have fewer heads."""
     role, is_bias = naming.weight(variable.path)
-    if role not in ("packed", None) or not (is_bias or variable.transposed):
+    if role not in ("packed", None) or len(variable.shape) > 2 or not (is_bias or variable.transposed is not None):
         return [variable]
     heads, size = sizes["H"], sizes["O"]
-    groups, rest = divmod(variable.shape[0] - heads * size, 2 * size)
+    axis = 0 if variable.transposed else len(variable.shape) - 1
+    groups, rest = divmod(variable.shape[axis] - heads * size, 2 * size)
     rest += role is None and groups != heads
     if rest or not 0 < groups <= heads or heads % groups or (groups == heads and how != "pairs"):
         return [variable]
-    rows = np.arange(variable.shape[0]).reshape(-1, size)
+    rows = np.arange(variable.shape[axis]).reshape(-1, size)
     of_groups, of_pairs = rows.reshape(groups, -1, size), rows[heads:].reshape(groups, 2, size)
     parts = {
         "roles": (rows[:heads], rows[heads:-groups], rows[-groups:]),
@@ -276,7 +279,7 @@ def _unpacked(variable: Variable, sizes: Mapping[str, int], how: str) -> list[Va
     }[how]
     kind = "bias" if is_bias else "weight"
     named = zip(PACKS["packed"], parts, strict=True)
-    return [variable.part(f"{name}.{kind}", part.ravel()) for name, part in named]
+    return [variable.part(f"{name}.{kind}", part.ravel(), axis) for name, part in named]
 
 
 def _arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], grouped: bool) -> Iterator[list[Slot]]:
@@ -288,9 +291,8 @@ def _arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], group
                     yield slots
 
 
-EXTRAS = re.compile(
-    r"norm|(^|[._])ln(?![a-z])|gamma|beta|null|scale|bias_[kv]$|mem_[kv]$|rel_|relative|pos_(?!ff)|alpha|temp|table"
-)
+OTHER_EXTRAS = re.compile(r"null|scale|bias_[kv]$|mem_[kv]$|rel_|relative|pos_(?!ff)|alpha|temp|table")
+EXTRAS = re.compile(rf"norm|(^|[._])ln(?![a-z])|gamma|beta|{OTHER_EXTRAS.pattern}")
 NEUTRAL = re.compile(r"rel_|relative|pos_(?!ff)|table")  # weights that change nothing if they are zero
 
 
@@ -304,7 +306,8 @@ def without_extras(variables: Sequence[Variable]) -> tuple[list[Variable], list[
     for each in variables:
         owner = each.path.rpartition(".")[0]
         vector = len(each.shape) < 2 and owner and owner not in owners and not naming.weight(each.path)[0]
-        named = EXTRAS.search(each.path.lower()) and not _is_matrix_of_a_projection(each)
+        extra = OTHER_EXTRAS if len(each.shape) > 1 else EXTRAS  # a matrix in `norm_and_attention` is no norm's
+        named = extra.search(each.path.lower()) and not _is_matrix_of_a_projection(each)
         if named or vector or not each.shape:
             found.append(each)
     paths = {each.path for each in found}
@@ -455,7 +458,7 @@ def weights_of_layer(
             f"{name}: the layer has no weights yet. Give its class, so that kmha makes the weights, or call it once or "
             "`build` it first."
         )
-    heads = number_of_heads(layer, given)
+    heads = number_of_heads(layer, given) or heads_by_size(layer, given, variables)
     variables = fitting_variables(variables, heads)
     readings = [heads] if heads else likely_heads(layer, variables) or _divisors(variables)
     found = [(sizes, slots) for each in readings for sizes, slots in _first_fitting(variables, each)]
@@ -571,6 +574,16 @@ def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
     return stated_number(layer, given, "heads") or heads_in_source(frameworks.source_of(kind))
 
 
+def heads_by_size(layer: Any, given: Mapping[str, Any], variables: Sequence[Variable]) -> int | None:
+    """Return the number of heads of a size that the layer states in the queries' kernel, or `None`."""
+    size = stated_number(layer, given, "size")
+    kernels = [
+        each.shape for each in variables if naming.weight(each.path) == ("query", False) and len(each.shape) == 2
+    ]
+    found = {number // size for shape in kernels for number in shape if size and number % size == 0}
+    return found.pop() if len(found) == 1 else None
+
+
 def heads_in_source(code: str) -> int | None:
     """Return the number of heads that code states as a number, or `None`.
 
@@ -590,12 +603,12 @@ def heads_in_source(code: str) -> int | None:
 
 
 def _is_plain_object(value: Any) -> bool:
-    """Return whether an attribute is an object such as a configuration, rather than a number, array or sublayer."""
+    """Return whether an attribute is an object such as a configuration or a layer of the same code."""
     return (
         hasattr(value, "__dict__")
         and not isinstance(value, type)
         and not hasattr(value, "shape")
-        and not callable(value)
+        and (not callable(value) or (not inspect.isroutine(value) and frameworks.is_own(type(value))))
     )
 
 

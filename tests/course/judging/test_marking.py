@@ -56,6 +56,13 @@ def test_form_gives_no_points_with_wrong_values():
     assert [outcome.problem is None for outcome in grade.outcomes] == [True, True, False, True, False]
 
 
+@pytest.mark.parametrize("names", [np.zeros((10**7, 1), "i1"), [1], {"array": 1}, "array"])
+def test_forged_names_of_arguments_take_no_time(names):
+    """To list the rows of an array took 12 GB."""
+    grade = _mark(CallResult({"": names}), *EXPECTED[1:])
+    assert grade.outcomes[0].problem == "it has no arguments that can be read."
+
+
 @pytest.mark.parametrize("layer", ["edge", "invariants"])
 def test_no_points_for_an_edge_case_or_a_property_alone(layer):
     """In an edge case, `raise ValueError` or `return array` can be right, and a property can be that of zeros."""

@@ -189,3 +189,135 @@ class CountedPositions(nn.Module):
         real = (ids != self.pad_token_id).int()
         positions = self.positions((torch.cumsum(real, 1) * real).long())
         return (self.tokens(ids) + positions) / (self.tokens.embedding_dim**0.5 if self.divide else 1)
+
+
+class WithFunction(nn.Module):
+    """As in minGPT, a function of the constructor keeps the network, which no copy of the layer may use."""
+
+    def __init__(self, dim, heads, scale=True):
+        super().__init__()
+        self.attn = Projected(dim, heads, scale)
+        self.ln_1, self.ln_2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(dim, 2 * dim), "c_proj": nn.Linear(2 * dim, dim)})
+        network = self.mlp
+        self.mlpf = lambda x: network.c_proj(network.c_fc(x).relu())
+
+    def forward(self, x):
+        normal = self.ln_1(x)
+        x = x + self.attn(normal, normal)
+        return x + self.mlpf(self.ln_2(x))
+
+
+class NormAndPart(nn.Module):
+    """Its sublayers are called after their normalizations."""
+
+    def __init__(self, embed_dim, heads, scale=True):
+        super().__init__()
+        self.pre_norm_mha = nn.Sequential(nn.LayerNorm(embed_dim), Packed(embed_dim, heads, scale))
+        forward = nn.Linear(embed_dim, 2 * embed_dim), nn.ReLU(), nn.Linear(2 * embed_dim, embed_dim)
+        self.pre_norm_ffn = nn.Sequential(nn.LayerNorm(embed_dim), *forward)
+
+    def forward(self, x):
+        x = x + self.pre_norm_mha(x)
+        return x + self.pre_norm_ffn(x)
+
+
+class Packed(nn.Module):
+    """Self-attention alone: keys and values may not be given, although there are arguments for them."""
+
+    def __init__(self, dim, heads, scale=True):
+        super().__init__()
+        self.heads, self.factor = heads, (dim // heads) ** -0.5 if scale else 1.0
+        self.qkv_proj, self.out_proj = nn.Linear(dim, 3 * dim, bias=False), nn.Linear(dim, dim)
+
+    def forward(self, query, key=None, value=None):
+        if key is not None or value is not None:
+            raise ValueError("key and value must be None")
+        query, key, value = (split(x, self.heads) for x in self.qkv_proj(query).chunk(3, -1))
+        return self.out_proj(mixed(query @ key.transpose(2, 3) * self.factor, value))
+
+
+class StatedSize(nn.Module):
+    """Its attributes state the size of a head, but no number of heads."""
+
+    def __init__(self, heads, dim, key_size, scale=True):
+        super().__init__()
+        self.key_size, self.factor = key_size, key_size**-0.5 if scale else 1.0
+        self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.randn(dim, heads * key_size)) for _ in range(3))
+        self.W_O = nn.Parameter(torch.randn(heads * key_size, dim))
+
+    def forward(self, query, memory):
+        query, key, value = (
+            (x @ kernel).unflatten(-1, (-1, self.key_size)).transpose(1, 2)
+            for x, kernel in ((query, self.W_Q), (memory, self.W_K), (memory, self.W_V))
+        )
+        return mixed(query @ key.transpose(2, 3) * self.factor, value) @ self.W_O
+
+
+def core(q, k, v, *, attn_mask, scale):
+    logits = torch.matmul(q, k.transpose(-2, -1)) * scale
+    return torch.softmax(logits if attn_mask is None else logits.masked_fill(attn_mask == 0, -torch.inf), -1) @ v
+
+
+class HeadsBeforeItems(Projected):
+    """Its mask is (H·B, T, S)."""
+
+    def forward(self, query, memory, attn_mask=None):
+        query, key, value = (
+            torch.cat(layer(x).chunk(self.heads, -1))
+            for layer, x in ((self.q_proj, query), (self.k_proj, memory), (self.v_proj, memory))
+        )
+        logits = query @ key.mT * self.factor
+        if attn_mask is not None:
+            logits = logits.masked_fill(attn_mask.expand(len(logits), -1, -1), -torch.inf)
+        return self.out_proj(torch.cat((torch.softmax(logits, -1) @ value).chunk(self.heads), -1))
+
+
+class OneMask(nn.Module):
+    """A decoder layer whose only mask is self-attention's, although its name has a plural."""
+
+    def __init__(self, dim, heads, ffn_dim, scale=True):
+        super().__init__()
+        self.self_attn, self.src_attn = Projected(dim, heads, scale), Projected(dim, heads, scale)
+        self.ffn = nn.Sequential(nn.Linear(dim, ffn_dim), nn.ReLU(), nn.Linear(ffn_dim, dim))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(dim) for _ in range(3))
+
+    def forward(self, tgt, memory, attn_masks=None):
+        x = self.norm1(tgt + self.self_attn(tgt, tgt, attn_masks))
+        x = self.norm2(x + self.src_attn(x, memory))
+        return self.norm3(x + self.ffn(x))
+
+
+class BothPaddings(Layer):
+    """An encoder layer that hides the keys of its self-attention by one of two masks."""
+
+    def forward(self, query, query_key_padding_mask=None, key_padding_mask=None):
+        return super().forward(query, query_key_padding_mask=key_padding_mask)
+
+
+class SelfAlone(nn.Module):
+    def __init__(self, dim, heads, causal=False):
+        super().__init__()
+        self.attention, self.is_causal = Projected(dim, heads), causal
+
+    def forward(self, x):
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        return self.attention(x, x, future if self.is_causal else None)
+
+
+class CausalAlone(SelfAlone):
+    def __init__(self, dim, heads):
+        super().__init__(dim, heads, causal=True)
+
+
+class LayerBefore(nn.Module):
+    """A layer before the attention, which is no feed-forward network."""
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.attn, self.proj_in = Projected(dim, heads), nn.Linear(dim, dim)
+        self.norm_in, self.norm_out = nn.LayerNorm(dim), nn.LayerNorm(dim)
+
+    def forward(self, x):
+        inner = self.proj_in(self.norm_in(x))
+        return x + self.norm_out(self.attn(inner, inner))

@@ -164,7 +164,7 @@ def test_a_mask_with_the_batch_last_for_sequences_first():
     candidate = FunctionCandidate(right, "f", {})
     candidate.use_layout(entry=TIME)
     assert candidate.mask_shapes()[-1] == "T,S,B"
-    assert MASK_SHAPES["T,S,B"](np.zeros((2, 3, 5))).shape == (3, 5, 2)
+    assert MASK_SHAPES["T,S,B"](np.zeros((2, 3, 5)), 4).shape == (3, 5, 2)
 
 
 def test_the_option_with_which_most_calls_run_is_chosen():

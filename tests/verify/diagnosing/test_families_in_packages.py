@@ -5,7 +5,15 @@ import pytest
 
 from kmha.verify import diagnose
 
-BUILT = {"Layer": (12, 3, 20), "Guided": (12, 3), "Pairs": ("dot",)}
+BUILT = {
+    "Layer": (12, 3, 20),
+    "Guided": (12, 3),
+    "Pairs": ("dot",),
+    "WithFunction": (12, 3),
+    "NormAndPart": (12, 3),
+    "Packed": (12, 3),
+    "StatedSize": (3, 12, 4),
+}
 
 
 @pytest.mark.sampled(6)
@@ -21,6 +29,13 @@ BUILT = {"Layer": (12, 3, 20), "Guided": (12, 3), "Pairs": ("dot",)}
         ("SingleLayerNetwork", None, {}, "Tested: padding, large numbers."),
         ("Guided", {}, {"causal": False}, "Pre-norm and GELU: taken as intended."),
         ("Pairs", {}, {}, "Tested: self-attention, cross-attention, padding, large numbers."),
+        ("HeadsBeforeItems", None, {}, "Right, if True hides in `attn_mask`."),
+        ("OneMask", None, {}, "Tested: causal masks, large numbers."),
+        ("BothPaddings", None, {}, "Tested: padding, large numbers."),
+        ("WithFunction", {}, {}, "Pre-norm: taken as intended."),
+        ("NormAndPart", {}, {}, "Pre-norm: taken as intended."),
+        ("Packed", {}, {}, "Not tested: masks (it takes no mask); cross-attention (it takes no separate key)"),
+        ("StatedSize", {}, {}, "Tested: self-attention, cross-attention, large numbers."),
     ],
 )
 def test_a_family_is_read(candidate, name, settings, given, says, scale):
@@ -50,11 +65,89 @@ def test_positions_that_are_counted_without_padding(candidate, divide, ids):
     assert "learned positions from row 1 of the table on, without counting padding" in " ".join(str(found).split())
 
 
+@pytest.mark.parametrize(
+    ("name", "causal", "ids"),
+    [
+        ("SelfAlone", False, ()),
+        ("SelfAlone", True, ("causal-missing",)),
+        ("CausalAlone", True, ()),
+        ("CausalAlone", False, ("causal-always",)),
+    ],
+)
+def test_a_class_may_be_said_to_be_causal(candidate, name, causal, ids):
+    pytest.importorskip("torch")
+    thing = candidate("torch_families", name)
+    thing = thing(12, 3) if name == "SelfAlone" else thing  # its constructor has such an argument
+    assert diagnose(thing, arguments={"causal": causal}).ids == ids
+
+
+def test_another_layer_beside_the_attention_accuses_nobody(candidate):
+    pytest.importorskip("torch")
+    found = diagnose(candidate("torch_families", "LayerBefore")(12, 3))
+    assert found.verdict == "unjudged"
+    assert "for a feed-forward network of one layer, which may be wrong" in " ".join(str(found).split())
+
+
 def test_an_attention_that_is_not_causal_and_takes_no_mask_accuses_nobody(candidate):
     pytest.importorskip("torch")
     found = diagnose(candidate("torch_families", "Guided")(12, 3))
     assert found.verdict == "unjudged"
     assert "If its self-attention is not meant to be causal, say so: --set causal=false." in str(found)
+
+
+@pytest.mark.parametrize(("scale", "ids"), [(0.5, ()), (1, ("scale-without-root",))])
+def test_the_framework_is_that_of_a_function_in_another_module(candidate, scale, ids):
+    pytest.importorskip("torch")
+    core = candidate("torch_families", "core")
+
+    def attention(query, key, value, attn_mask=None):
+        return core(query, key, value, attn_mask=attn_mask, scale=query.shape[-1] ** -scale)
+
+    assert diagnose(attention).ids == ids
+
+
+class Dense:
+    def __init__(self, features):
+        self.W = np.random.default_rng(features).normal(size=(features, features))
+
+    def __call__(self, x):
+        return x @ self.W
+
+
+class CalledObject:
+    """NumPy attention whose objects are called as functions are."""
+
+    def __init__(self, width, heads, scale=True):
+        self.num_heads, self.scale = heads, scale
+        self.wq, self.wk, self.wv, self.wo = (Dense(width) for _ in range(4))
+
+    def __call__(self, x):
+        batch, length, width = x.shape
+        query, key, value = (
+            layer(x).reshape(batch, length, self.num_heads, -1).swapaxes(1, 2) for layer in (self.wq, self.wk, self.wv)
+        )
+        logits = query @ key.swapaxes(2, 3) / (query.shape[-1] ** 0.5 if self.scale else 1)
+        scores = np.exp(logits - logits.max(-1, keepdims=True))
+        mixed = scores / scores.sum(-1, keepdims=True) @ value
+        return self.wo(mixed.swapaxes(1, 2).reshape(batch, length, width))
+
+
+class Around:
+    """It states no number of heads itself."""
+
+    def __init__(self, scale):
+        self.layer = CalledObject(12, 3, scale)
+
+    def __call__(self, x):
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_an_object_that_is_called_and_has_weights_is_a_layer(scale):
+    for thing in (CalledObject(12, 3, scale), Around(scale)):
+        found = diagnose(thing)
+        assert found.ids == (() if scale else ("scale-missing",)), found
+        assert found.right == scale
 
 
 def test_a_function_that_splits_heads_itself_needs_their_number():

@@ -10,6 +10,7 @@ import numpy as np
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.caches import words
 from kmha.verify.diagnosing.calling import CandidateError, constructor, parameters, values_by_role
+from kmha.verify.diagnosing.copies import copied
 
 WIDTH, HEADS, VOCABULARY, LENGTH, INNER, MEMORY = 12, 2, 17, 64, 13, 5
 # What a class is constructed with, for each role in `kmha.verify.diagnosing.naming`.
@@ -48,7 +49,7 @@ class Callee:
         self.found = self._parameters()
         self.call_given = {name: value for name, value in self.given.items() if name in self.found}
         if self.framework == "torch" and hasattr(self.original, "parameters"):
-            self.original = copy.deepcopy(self.original).eval().to(getattr(__import__("torch"), dtype))
+            self.original = copied(self.original).eval().to(getattr(__import__("torch"), dtype))
         self.thing = self.original
         self.snapshot: list[Any] | None = None
         self.defaults = copy.deepcopy(getattr(self.original, "__defaults__", None))
@@ -91,7 +92,7 @@ class Callee:
                 self.original.__defaults__ = copy.deepcopy(self.defaults)
             return
         try:
-            self.thing = copy.deepcopy(self.original)
+            self.thing = copied(self.original)
         except Exception:  # untrusted code may forbid copies
             self.thing = self.original
 
