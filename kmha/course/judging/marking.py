@@ -28,6 +28,7 @@ _LONGEST_TEXT = 10_000  # characters that a result may have beyond those of the 
 ROOM, GROWTH = 1 << 20, 16  # a result may have this many bytes, and this many times those of the solution's
 LONGEST = 600  # maximum number of characters of a check's problem
 _NODE = re.compile(r"\{\{function_node[^}]*\}\} ?| ?\[Op:\w+\](?: name:)?")  # how TensorFlow names an operation
+_AROUND = "Exception encountered when calling"  # what Keras puts before the error of a layer
 _RAISED = re.compile(r"\w*(Error|Exception): ")
 
 
@@ -308,7 +309,11 @@ def error_text(error: Mapping[str, Any]) -> str:
     place = f" (line {error['line']}: {error['text']}{operands})" if error.get("line") else ""
     lines = [line.strip() for line in _NODE.sub("", str(error["says"])).splitlines() if line.strip()]
     if lines and lines[0].startswith("in user code:"):  # a traceback, whose last line is the error
-        raised = [line for line in lines if _RAISED.match(line)]
-        return f"{(raised or lines)[-1]}{place}"
-    own = [line for line in lines if not line.startswith("Exception encountered when calling")]
+        raised = [number for number, line in enumerate(lines) if _RAISED.match(line)]
+        last = raised[-1] if raised else len(lines) - 1
+        kind, _, says = lines[last].partition(": ")
+        if says.startswith(_AROUND) and last + 1 < len(lines):  # the error of the layer follows
+            return f"{kind}: {lines[last + 1]}{place}"
+        return f"{lines[last]}{place}"
+    own = [line for line in lines if not line.startswith(_AROUND)]
     return f"{kind}{(own or lines or [''])[0]}{place}"

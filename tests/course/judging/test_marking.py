@@ -126,6 +126,11 @@ def test_refused_grade_has_the_reason():
             'in user code:\n\n    File "f.py", line 3, in call\n        g(x)\n\n    TypeError: no list\n',
             "TypeError: no list",
         ),
+        (
+            "in user code:\n\n    File \"f.py\", line 3\n\n    ValueError: Exception encountered when calling F().\n"
+            "    \n    Dimensions must be equal.\n    \n    Arguments received by F.call():\n      • x",
+            "ValueError: Dimensions must be equal.",
+        ),
         ("in user code:", "in user code:"),
         ("one\ntwo", "E: one"),
         ("", "E: "),
