@@ -51,7 +51,7 @@ from kmha.verify.diagnosing.other_readings import (
     unexplained_mask,
 )
 from kmha.verify.diagnosing.pairs import find_pairs
-from kmha.verify.diagnosing.plain_adapter import PlainAdapter, holds_weights
+from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain_layer
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
@@ -379,8 +379,7 @@ def candidate_of(
             thing, roles = held, {**held.roles, **roles}
         else:
             thing = as_layer(thing) or thing
-    is_plain_layer = any(hasattr(thing, method) for method in ("call", "forward")) or holds_weights(thing)
-    if isinstance(thing, type) or is_module or is_plain_layer:
+    if isinstance(thing, type) or is_module or is_plain_layer(thing):
         layer = None
         chain = chain or kind_of(thing, arguments, roles)
         if chain == "attention":

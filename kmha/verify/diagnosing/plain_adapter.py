@@ -227,8 +227,10 @@ def is_plain(layer_class: type) -> bool:
     return frameworks.likely_frameworks(getattr(layer_class, method))[0] != "keras"
 
 
-def holds_weights(thing: Any) -> bool:
-    """Return whether an object of a plain class, called as a function is, holds at least three matrices of weights."""
+def is_plain_layer(thing: Any) -> bool:
+    """Return whether an object has `call` or `forward`, or is called as a function is and holds three matrices."""
+    if any(hasattr(thing, method) for method in ("call", "forward")):
+        return True
     if isinstance(thing, type) or inspect.isroutine(thing) or not is_plain(type(thing)):
         return False
     matrices = (place for place in places_of(thing) if len(place.value().shape) > 1)

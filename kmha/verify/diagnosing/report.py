@@ -5,7 +5,7 @@ Text of the candidate (its name, its errors, its code) is cleaned, so that print
 
 import dataclasses
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -158,6 +158,18 @@ def _pattern(found: "Diagnosis") -> list[str]:
     return [*found.evidence, *(f"{sentence[0].upper()}{sentence[1:]}." for sentence in pattern)]
 
 
+def _returned(found: "Diagnosis") -> Iterator[str]:
+    """Yield what kmha took as intended in what the candidate returns."""
+    if any(result.zeroed.any() for result in found.results if not result.answer.error):
+        yield "Its output is zero at padding: taken as intended."
+    if found.candidate.scores_first:
+        yield "It returns the scores first, and then the output: taken as intended."
+    if found.candidate.heads_last:
+        yield "It returns the scores as (B, T, S, H), with the heads last: taken as intended."
+    if any(result.answer.scores_alone for result in found.results):
+        yield "It returns the scores alone, so kmha multiplied them by a value itself."
+
+
 def remarks(found: "Diagnosis") -> list[str]:
     """Return sentences that a reader needs beside the verdict, such as what kmha took as intended."""
     lines = _pattern(found)[1:] if found.verdict == UNKNOWN else []
@@ -182,14 +194,7 @@ def remarks(found: "Diagnosis") -> list[str]:
             lines.append(f"The epsilon of its normalizations is {epsilon:g}: taken as intended.")
         if stated := getattr(found.candidate, "stated", None):
             lines.append(f"Its heads got {stated[1]} features, as its attribute `{stated[0]}` says.")
-        if any(result.zeroed.any() for result in found.results if not result.answer.error):
-            lines.append("Its output is zero at padding: taken as intended.")
-        if found.candidate.scores_first:
-            lines.append("It returns the scores first, and then the output: taken as intended.")
-        if found.candidate.heads_last:
-            lines.append("It returns the scores as (B, T, S, H), with the heads last: taken as intended.")
-        if any(result.answer.scores_alone for result in found.results):
-            lines.append("It returns the scores alone, so kmha multiplied them by a value itself.")
+        lines += _returned(found)
         if length := getattr(found.candidate, "exact_length", 0):
             lines.append(f"It takes exactly {length} positions: taken as intended.")
         if found.wrong_layout:
