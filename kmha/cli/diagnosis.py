@@ -14,6 +14,8 @@ from rich.text import Text
 from kmha import atomic_files
 from kmha.cli import common, isolated
 
+LONGEST_CODE = 20_000  # number of characters of code that is shown in colours
+
 
 def run(
     name: str,
@@ -116,5 +118,8 @@ def _details(screen: Console, report: Mapping[str, Any], printed: str) -> None:
         screen.print(_python(report["code"].splitlines()))
 
 
-def _python(lines: list[str]) -> Syntax:
+def _python(lines: list[str]) -> Syntax | Text:
+    """Return lines of code in colours, unless they are long: some texts take the highlighter minutes."""
+    if sum(map(len, lines)) > LONGEST_CODE:
+        return Text("\n".join(lines))
     return Syntax("\n".join(lines), "python", background_color="default", word_wrap=True)

@@ -92,7 +92,8 @@ def read_keras(path: Path) -> Weights:
         members = {entry.filename: entry for entry in archive.infolist()}
         for needed in (_MEMBER, _CONFIG):
             if needed not in members:
-                raise FileError(f"it has no {needed}, which every .keras file has. Received: {[*members]}.")
+                found = ", ".join(f"{name!a:.80}" for name in [*members][:6])
+                raise FileError(f"it has no {needed}, which every .keras file has. Received: {found or 'no files'}.")
             check_declared(needed, members[needed].file_size, members[needed].compress_size)
         return read_h5(io.BytesIO(archive.read(_MEMBER)), dict(_noted(_config(archive), "")))
 

@@ -304,7 +304,7 @@ def _is_array(value: Any) -> bool:
         return False
     try:
         array = frameworks.to_numpy(value)
-    except (TypeError, ValueError, RuntimeError, NotImplementedError):
+    except (AttributeError, TypeError, ValueError, RuntimeError, NotImplementedError):  # keys of random numbers, …
         return False
     return bool(array.dtype.kind == "f" and array.ndim)
 
