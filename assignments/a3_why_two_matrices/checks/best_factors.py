@@ -55,6 +55,8 @@ def judge_distance(inputs, result, expected):
     """Compare the distance with that of the dropped singular values (Eckart–Young)."""
     if np.shape(result["product"]) != expected["product"].shape:
         return "`left @ right.T` does not have the shape of W, or cannot be computed."
+    if len(result["left"]) == 2 and result["left"][1] > inputs["rank"]:
+        return f"the factors have {result['left'][1]} columns, more than the rank that is asked for."
     singular = np.linalg.svd(inputs["bilinear"], compute_uv=False)
     least = np.sqrt(np.sum(singular[inputs["rank"] :] ** 2))
     far = np.linalg.norm(inputs["bilinear"] - result["product"])
@@ -142,6 +144,11 @@ EXERCISE = Exercise(
             "factors-exchanged",
             "You exchanged the factors: left · right^T is the transpose of W.",
             {RETURN: "return right_transposed[:rank].T * singular[:rank], left[:, :rank]"},
+        ),
+        Wrong(
+            "rank-ignored",
+            "You returned factors with I columns, so nothing is lost and nothing is saved. Each factor has r columns.",
+            {RETURN: "return bilinear, np.eye(len(bilinear))"},
         ),
         Wrong(
             "columns-cut",

@@ -23,16 +23,47 @@ def draw(rng):
     }
 
 
+def draw_cancelling(rng):
+    """Draw keys whose logit with the first query of their sentence is nearly 0 in the first head.
+
+    What is left after the terms cancel shows how each way rounds.
+    """
+    found = draw(rng)
+    bilinear = found["query_kernel"][0] @ found["key_kernel"][0].T
+    for queries, keys in zip(found["query"], found["key"], strict=True):
+        direction = queries[0] @ bilinear
+        keys -= np.outer(keys @ direction / (direction @ direction), (1 - 1e-6) * direction)
+    return found
+
+
+def both_ways(answer, inputs):
+    """Return both logits, and whether each was computed for itself: then rounding makes them differ.
+
+    Where the terms cancel, two ways differ by about 1e-10 of what is left. A copy does not, even if it was scaled. In
+    single precision, digits say little.
+    """
+    result = answer.bilinear_form(**inputs)
+    if not isinstance(result, tuple | list) or len(result) != 3:
+        return {"logits": result, "apart": False}
+    one, other = (np.asarray(each) for each in result[1:])
+    if one.shape != other.shape or one.dtype != np.float64 or one.size <= 100:
+        return {"logits": [one, other], "apart": True}
+    left = np.abs(one) < 1e-4 * np.abs(one).max()
+    apart = not left.any() or bool(np.any(np.abs(one - other)[left] > 1e-13 * np.abs(one)[left]))
+    return {"logits": [one, other], "apart": apart}
+
+
 def judge_logits(inputs, result, expected):
     """Compare the two logits of the answer with each other."""
-    _, one, other = (np.asarray(each) for each in result)
+    if not isinstance(result["logits"], tuple | list) or len(result["logits"]) != 2:
+        return "it does not return three arrays."
+    one, other = (np.asarray(each) for each in result["logits"])
     if one.shape != other.shape:
         return f"the logits from W_i have the shape {one.shape}, those from the projections {other.shape}."
-    if not np.allclose(one, other, rtol=1e-6, atol=1e-6 * np.abs(expected[1]).max()):
+    if not np.allclose(one, other, rtol=1e-6, atol=1e-6 * np.abs(expected["logits"][0]).max()):
         return "the logits from W_i differ from those from the projections, although both are the same product."
-    # In single precision, equal digits say little.
-    if one.size > 100 and one.dtype == np.float64 and np.array_equal(one, other):
-        return "both logits are equal to the last digit. Two ways round differently: compute each from its own arrays."
+    if not result["apart"]:
+        return "both logits come from one computation. Two ways round differently: compute each from its own arrays."
     return None
 
 
@@ -43,7 +74,7 @@ EXERCISE = Exercise(
     minutes=15,
     checks=(
         *standard(draw, signature=1, shape=2),
-        Check("invariants", "both ways give the same logits", 1, draw, judge=judge_logits),
+        Check("invariants", "both ways give the same logits", 1, draw_cancelling, both_ways, judge_logits),
         *standard(draw, values=5, unchanged=1),
     ),
     wrong=(
@@ -112,6 +143,12 @@ EXERCISE = Exercise(
                 RETURN: "root = query_kernel.shape[-1] ** 0.5\n"
                 "    return bilinear, from_bilinear / root, from_projections / root"
             },
+        ),
+        Wrong(
+            "computed-once",
+            "You computed the logits once and returned them twice. Compute them in both ways: once from W_i, and once from "
+            "the projected query and key.",
+            {PRODUCT: "from_bilinear * 1.0"},
         ),
         Wrong(
             "keys-as-rows",

@@ -57,6 +57,11 @@ EXERCISE = Exercise(
     ),
     wrong=(
         Wrong(
+            "layers-exchanged",
+            "You exchanged the two layers. Thin heads have the size I/H, full heads the size I.",
+            {RETURN: 'return {"thin": cost(features), "full": cost(features // num_heads)}'},
+        ),
+        Wrong(
             "full-kernel-counted-once",
             "You counted one kernel of I × I for all full heads together. Every head has its own.",
             {RETURN: 'return {"thin": cost(features // num_heads), "full": cost(features // num_heads)}'},

@@ -31,13 +31,40 @@ def draw_single(rng):
     return {**alone, "query": found["query"][:1, :1]}
 
 
+def draw_large(rng):
+    """Draw a key bias so large that the scores with it round differently from those without it."""
+    found = draw(rng)
+    return {**found, "key_bias": 40 * found["key_bias"]}
+
+
+def both_scores(answer, inputs):
+    """Return both scores, and whether each was computed from its own logits: then rounding makes them differ.
+
+    They differ by about 1e-14. In single precision, digits say little, and neither do scores of 0 and 1.
+    """
+    result = answer.key_bias(**inputs)
+    if not isinstance(result, tuple | list) or len(result) != 3:
+        return {"scores": result, "apart": False}
+    one, other = (np.asarray(each) for each in result[1:])
+    if one.shape != other.shape or one.dtype != np.float64 or one.size <= 100:
+        return {"scores": [one, other], "apart": True}
+    clear = (one > 1e-3) & (one < 0.99)
+    apart = not clear.any() or bool(np.any(np.abs(one - other)[clear] > 3e-15 * one[clear]))
+    return {"scores": [one, other], "apart": apart}
+
+
 def judge_scores(inputs, result, expected):
     """Compare the two scores of the answer with each other."""
-    _, one, other = (np.asarray(each) for each in result)
-    if one.shape != expected[1].shape or other.shape != expected[2].shape:
-        return f"the scores have the shapes {one.shape} and {other.shape}, expected {expected[1].shape}."
+    if not isinstance(result["scores"], tuple | list) or len(result["scores"]) != 2:
+        return "it does not return three arrays."
+    one, other = (np.asarray(each) for each in result["scores"])
+    shape = expected["scores"][0].shape
+    if one.shape != shape or other.shape != shape:
+        return f"the scores have the shapes {one.shape} and {other.shape}, expected {shape}."
     if not np.allclose(one, other, rtol=0, atol=1e-8):
         return "the scores with the key bias differ from those without it, although it adds the same number to a whole row."
+    if not result["apart"]:
+        return "both scores come from one computation. Compute each from its own logits: they round differently."
     return None
 
 
@@ -48,7 +75,14 @@ EXERCISE = Exercise(
     minutes=20,
     checks=(
         *standard(draw, signature=1, shape=1),
-        Check("invariants", "the scores with and without the key bias are the same", 2, draw, judge=judge_scores),
+        Check(
+            "invariants",
+            "the scores with and without the key bias are the same",
+            2,
+            draw_large,
+            both_scores,
+            judge_scores,
+        ),
         *standard(draw, values=4),
         Check("edge", "one sentence with one query, and one head", 1, draw_single),
         *standard(draw, unchanged=1),
@@ -86,6 +120,29 @@ EXERCISE = Exercise(
             "In the scores without the key bias, you left out the query bias as well. The query bias does change the "
             "scores: keep it.",
             {WITHOUT: "without = (queries - scale * query_bias[:, None, :]) @ np.swapaxes(keys, -1, -2)"},
+        ),
+        Wrong(
+            "scores-computed-once",
+            "You computed the scores once and returned them twice. They are the same, and that is what you are to show: "
+            "compute both, with the key bias and without it.",
+            {
+                "return change, softmax(with_bias), softmax(without)": "return change, softmax(without), softmax(without)"
+            },
+        ),
+        Wrong(
+            "query-bias-only-in-change",
+            "You left out the query bias in both scores. It does change them: only the key bias does not.",
+            {
+                WITHOUT: "without = (queries - scale * query_bias[:, None, :]) @ np.swapaxes(keys, -1, -2)",
+                "with_bias = queries @": "with_bias = (queries - scale * query_bias[:, None, :]) @",
+            },
+        ),
+        Wrong(
+            "query-bias-not-scaled",
+            "You added the query bias after scaling. The scale belongs to the whole product, so to the bias too.",
+            {
+                'scale * (np.einsum("BTI,HIO->BHTO", query, query_kernel) + query_bias[:, None, :])': 'scale * np.einsum("BTI,HIO->BHTO", query, query_kernel) + query_bias[:, None, :]'
+            },
         ),
         Wrong(
             "bias-multiplied",

@@ -15,16 +15,18 @@ def draw(rng):
     """Draw heads that include one of small numbers, one of large numbers, and three of lower rank.
 
     The tolerance decides on the rank of the head of small numbers. In that of large numbers, one column of the key is
-    orthogonal to those of the query, so that W_i has fewer eigenvalues than its rank.
+    orthogonal to those of the query, so that W_i has fewer eigenvalues than its rank. Four more heads have a singular
+    value near the bound, or near its root. `mislead_qr` draws one more.
     """
     tolerance = 10.0 ** -int(rng.integers(3, 9))
     heads, size = sizes(rng, 2, least=4, most=7)
     features = size + int(rng.integers(2, 5))
+    heads += 5 * (heads >= 4)
     if features == heads:
         features += 3
     query, key = rng.normal(size=(2, heads, features, size))
     order = rng.permutation(heads)
-    if heads >= 4 and size >= 3:
+    if heads >= 9 and size >= 3:
         query[order[0]] *= 1e-6
         key[order[0]] *= 1e-6
         key[order[0], :, 0] *= 0.01 * tolerance
@@ -36,7 +38,21 @@ def draw(rng):
         query[order[2], :, 0] = 0
         key[order[2], :, 1] = 0
         query[order[3], :, 2] = query[order[3], :, 0] - query[order[3], :, 1]
+        near = (0.7 * tolerance, 1.3 * tolerance, 2.7 * tolerance, tolerance**0.5 / 3)
+        for head, value in zip(order[4:8], near, strict=True):
+            query[head], key[head] = np.linalg.qr(rng.normal(size=(2, features, size)))[0]
+            query[head, :, -1] *= value  # W_i has this singular value, and 1 as often as O - 1
+        mislead_qr(query[order[8]], key[order[8]])
     return {"query_kernel": query, "key_kernel": key, "tolerance": tolerance}
+
+
+def mislead_qr(query, key):
+    """Change the kernels of a head so that W_i has only O rows that are not zeros, and begins with a column of zeros.
+
+    Its triangular factor then has one number less on its diagonal than the rank.
+    """
+    query[query.shape[-1] :] = 0
+    key[0] = 0
 
 
 def draw_wide(rng):
@@ -120,6 +136,39 @@ EXERCISE = Exercise(
             "You used the largest singular value of all heads, so a head of small numbers is measured by another "
             "head. Use the largest of each head.",
             {COMPARED: "singular > tolerance * singular.max()"},
+        ),
+        Wrong(
+            "mean-for-largest",
+            "You multiplied the tolerance by the mean of the singular values. The mean is smaller than the largest "
+            "one, so you count too many. Multiply by the largest.",
+            {COMPARED: "singular > tolerance * singular.mean(axis=-1, keepdims=True)"},
+        ),
+        Wrong(
+            "sum-for-largest",
+            "You multiplied the tolerance by the sum of the singular values. The sum is larger than the largest one, so "
+            "you miss some. Multiply by the largest.",
+            {COMPARED: "singular > tolerance * singular.sum(axis=-1, keepdims=True)"},
+        ),
+        Wrong(
+            "norm-for-largest",
+            "You multiplied the tolerance by the norm of W_i, the root of the sum of all squared singular values. It is "
+            "larger than the largest singular value, so you miss some.",
+            {COMPARED: "singular > tolerance * np.linalg.norm(singular, axis=-1, keepdims=True)"},
+        ),
+        Wrong(
+            "squares-compared",
+            "You compared the squares of the singular values. A square falls below the tolerance much earlier than the "
+            "number itself. Compare the singular values.",
+            {COMPARED: "singular**2 > tolerance * singular[:, :1] ** 2"},
+        ),
+        Wrong(
+            "diagonal-of-qr",
+            "You counted the numbers on the diagonal of a QR factor. They are not the singular values, and one of them "
+            "can be 0 although no rank is lost.",
+            {
+                SINGULAR: "singular = np.abs(np.diagonal(np.linalg.qr(bilinear)[1], axis1=-2, axis2=-1))\n"
+                "    singular = np.sort(singular, axis=-1)[:, ::-1]"
+            },
         ),
         Wrong(
             "zeros-count",

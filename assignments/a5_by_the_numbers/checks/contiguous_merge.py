@@ -31,8 +31,9 @@ def draw_printed(rng):
 def laid_out(answer, inputs):
     """Call with arrays that lie in memory as (B, T, H, O), (B, H, O, T), (H, B, T, O) and (B, T, O, H), and with parts.
 
-    Half precision, a negative stride and one of 0 are among them. In the last one, there are as many numbers from head
-    to head as heads, and fewer features than heads.
+    Half precision, negative strides and one of 0 are among them: with the last axis reversed alone, `joins` is false, and
+    with heads and features reversed, it is true. In the last array, there are as many numbers from head to head as heads,
+    and fewer features than heads.
     """
     mixed = inputs["mixed"]
     orders = ((0, 2, 1, 3), (0, 1, 3, 2), (1, 0, 2, 3), (0, 2, 3, 1))
@@ -45,6 +46,7 @@ def laid_out(answer, inputs):
     square = np.zeros((many.shape[0], many.shape[2], many.shape[1], many.shape[1]))
     square[..., : mixed.shape[3]] = many.swapaxes(1, 2)
     parts += [mixed[:, ::-1], np.broadcast_to(mixed[:, :, :1], mixed.shape)]
+    parts += [arrays[0][..., ::-1], arrays[0][:, ::-1, :, ::-1]]
     parts += [square[..., : mixed.shape[3]].swapaxes(1, 2)]
     return [answer.contiguous_merge(array) for array in arrays + parts]
 
@@ -141,6 +143,12 @@ EXERCISE = Exercise(
             "You said that the axes of `moved` can be joined if `mixed` is not contiguous. That depends on how it lies in "
             "memory: only the strides of `moved` tell.",
             {JOINS: '"joins": not mixed.flags.c_contiguous'},
+        ),
+        Wrong(
+            "joins-without-sign",
+            "For “joins”, you dropped the signs of the strides. Where one axis runs forwards in memory and the other "
+            "backwards, no single step leads through both.",
+            {JOINS: '"joins": abs(strides["moved"][2]) == moved.shape[3] * abs(strides["moved"][3])'},
         ),
         Wrong(
             "joins-of-the-copy",

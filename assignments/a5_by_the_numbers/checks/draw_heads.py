@@ -38,7 +38,7 @@ def draw(rng):
 
 def draw_layouts(rng):
     """Draw numbers of heads that need one, two, three and five columns, and leave over no panel or some."""
-    numbers = [1, 2, int(rng.choice([5, 7])), int(rng.integers(17, 21))]
+    numbers = [1, 2, 3, int(rng.choice([5, 7])), int(rng.integers(17, 21))]
     return {"calls": [inputs_of(rng, heads, most=4) for heads in numbers]}
 
 
@@ -47,8 +47,27 @@ def draw_single(rng):
 
 
 def describe(answer, inputs):
-    """Describe every panel with an image."""
-    return worker_api.figure(answer.draw_heads(**inputs))["panels"]
+    """Describe every panel with an image, with the places of the ticks counted in its columns and rows.
+
+    Place 0 is the middle of the first one, wherever the image lies.
+    """
+    figure = answer.draw_heads(**inputs)
+    panels = worker_api.figure(figure)["panels"]
+    drawn = []
+    for axes in figure.axes:
+        meshes = [*axes.images, *(each for each in axes.collections if hasattr(each, "get_coordinates"))]
+        drawn += meshes[:1] if getattr(axes, "_colorbar", None) is None else []
+    for panel, mesh in zip(panels, drawn, strict=False) if len(panels) == len(drawn) else ():
+        if hasattr(mesh, "get_extent"):
+            left, right, bottom, top = mesh.get_extent()
+            first, last = (top, bottom) if mesh.origin == "upper" else (bottom, top)
+        else:
+            left, right = mesh.get_coordinates()[0, [0, -1], 0]
+            first, last = mesh.get_coordinates()[[0, -1], 0, 1]
+        rows, columns = np.shape(panel["image"])
+        panel["x_places"] = [(place - left) / (right - left) * columns - 0.5 for place in panel["x_places"]]
+        panel["y_places"] = [(place - first) / (last - first) * rows - 0.5 for place in panel["y_places"]]
+    return panels
 
 
 def places(answer, inputs):
@@ -222,6 +241,20 @@ EXERCISE = Exercise(
             },
         ),
         Wrong(
+            "ticks-beside-the-image",
+            "You set `extent`, so the image lies elsewhere, but your ticks are still at 0, 1, 2, … The tokens must stand "
+            "at the middle of their rows and columns.",
+            {IMAGE: IMAGE.replace("scores[head]", "scores[head], extent=(0, 1, 1, 0)")},
+        ),
+        Wrong(
+            "ticks-between-cells",
+            "Your ticks are half a cell beside the middle. `imshow` draws the first cell around 0, not from 0 to 1.",
+            {
+                X_TICKS: X_TICKS.replace("range(len(keys))", "np.arange(len(keys)) + 0.5"),
+                Y_TICKS: Y_TICKS.replace("range(len(queries))", "np.arange(len(queries)) + 0.5"),
+            },
+        ),
+        Wrong(
             "axes-shared",
             "You let the panels share their axes. matplotlib then writes the tokens only at the panels on the edge.",
             {GRID: GRID.replace("squeeze=False", "squeeze=False, sharex=True, sharey=True")},
@@ -250,12 +283,18 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "rows-for-columns",
-            "You exchanged rows and columns. The number of columns is the root of the number of heads, rounded up, and "
-            "the rows follow from it.",
+            "You have rows and columns exchanged. The number of columns is the root of the number of heads, always rounded "
+            "up, and the rows follow from it. If you round the root to the nearest whole number, the figure looks the "
+            "same.",
             {
                 COLUMNS: "rows = int(np.ceil(np.sqrt(heads)))",
                 ROWS: "columns = int(np.ceil(heads / rows))",
             },
+        ),
+        Wrong(
+            "columns-rounded-down",
+            "You rounded the root of the number of heads down. Then there are too few columns: round up.",
+            {COLUMNS: "columns = int(np.sqrt(heads))"},
         ),
         Wrong(
             "rows-rounded-down",

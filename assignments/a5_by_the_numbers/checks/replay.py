@@ -72,6 +72,11 @@ EXERCISE = Exercise(
             {SPLIT: "split = cut"},
         ),
         Wrong(
+            "cut-and-split-exchanged",
+            "You return the first two results in the wrong order. The cut comes first, then the cut with its heads in front.",
+            {"return cut, split, merged": "return split, cut, merged"},
+        ),
+        Wrong(
             "merge-not-transposed",
             "You merged the heads with a reshape alone, so a token gets pieces of other tokens. Exchange heads and "
             "positions first.",

@@ -16,13 +16,17 @@ BOTH = "for kernel in (weight, weight.T):"
 
 
 def draw_layer(rng, transposed):
-    """Draw a layer, rounded as in print, whose bias is larger than the products."""
+    """Draw a layer, rounded to two or three digits as in print, whose bias is larger than the products.
+
+    Inputs and output are sometimes a hundred times as large or as small, so that no fixed bound tells a small spread.
+    """
+    times = float(rng.choice([0.01, 1, 100]))
     batch, positions, features = sizes(rng, 3, least=3)
     inputs = rng.normal(size=(batch, positions, features))
     weight = rng.uniform(-0.6, 0.6, size=(features, features))
     bias = rng.uniform(2, 4, size=features) * rng.choice([-1, 1], size=features)
     output = inputs @ (weight.T if transposed else weight) + bias
-    return {"inputs": inputs.round(2), "weight": weight.round(2), "output": output.round(2)}
+    return {"inputs": times * inputs.round(2), "weight": weight.round(2), "output": times * output.round(2)}
 
 
 def draw_in_out(rng):
@@ -101,6 +105,12 @@ EXERCISE = Exercise(
             "You exchanged the two orientations. `inputs @ weight` sums over the first axis of the weight, so that "
             "axis is `in`.",
             {BOTH: "for kernel in (weight.T, weight):"},
+        ),
+        Wrong(
+            "fixed-bound",
+            "You compared one spread with a fixed number. How small a spread is depends on how large the inputs are. "
+            "Compare the two spreads with each other.",
+            {CHOICE: 'layout = "in, out" if spreads[0] < 0.1 else "out, in"'},
         ),
         Wrong(
             "always-as-torch",

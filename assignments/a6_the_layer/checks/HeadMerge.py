@@ -196,7 +196,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "weights-always-float32",
-            "You fixed the dtype of the weights. Leave it out, and they get the layer's own.",
+            "You fixed a dtype, that of the weights or that of the product in `call`. Leave it out: the weights get the "
+            "layer's own, and the result follows.",
             {
                 KERNEL: KERNEL.replace("shape=", 'dtype="float32", shape='),
                 BIAS: BIAS.replace("shape=", 'dtype="float32", shape='),

@@ -51,7 +51,9 @@ def draw_empty(rng):
 def draw_half(rng):
     """Return float16 inputs whose products overflow in either direction, with a row in which everything is hidden.
 
-    Multiples of 8 make sums that float32 holds exactly: logits are equal, or so far apart that no rounding matters.
+    Multiples of 8 make sums that float32 holds exactly: logits are equal, or so far apart that no rounding matters. The
+    first key is hidden from all queries. Half of them would give it a logit that is larger than all others by more than
+    65,504.
     """
     found = draw_empty(rng)
     batch, rows = found["query"].shape[:2]
@@ -59,6 +61,9 @@ def draw_half(rng):
     signs = (-1.0) ** np.add.outer(np.arange(batch), np.arange(rows))[..., None, None]
     query = 8 * signs * direction * rng.integers(27, 34, found["query"].shape)
     key = 8 * direction * rng.integers(27, 34, found["key"].shape)
+    key[:, 0] *= 2
+    found["mask"][:, 1:, 1] = True
+    found["mask"][:, :, 0] = False
     return {"query": query.astype(np.float16), "key": key.astype(np.float16), "mask": found["mask"]}
 
 
@@ -290,6 +295,12 @@ EXERCISE = Exercise(
             "Your number for hidden logits is not negative enough. Visible logits can be below it, and then the hidden "
             "key takes their share.",
             {SOFTMAX: SOFTMAX.replace("-1e30", "-65504.0")},
+        ),
+        Wrong(
+            "too-little-added",
+            "You add a negative number to the hidden logits, and a hidden logit can be larger than the visible ones by more "
+            "than that. Replace the hidden logits by a very negative number, or add one that no logit outweighs.",
+            {SOFTMAX: "scores = ops.softmax(logits - 1e4 * (1 - ops.cast(mask, logits.dtype)), axis=-1)"},
         ),
         Wrong(
             "hidden-share-left",

@@ -123,6 +123,57 @@ EXERCISE = Exercise(
             "khirotaka/SAnD#3",
         ),
         Wrong(
+            "embedding-scaled-by-d",
+            "You multiply the embedding by d. Multiply it by the root, √d.",
+            {EMBEDDED: EMBEDDED.replace("**0.5", "")},
+        ),
+        Wrong(
+            "embedding-divided",
+            "You divide the embedding by √d. Multiply by it.",
+            {EMBEDDED: EMBEDDED.replace(" * self", " / self")},
+        ),
+        Wrong(
+            "embedding-scaled-by-length",
+            "You multiply the embedding by the root of the number of tokens. d is the number of features, `embedding_dim`.",
+            {EMBEDDED: EMBEDDED.replace("self.embedding_dim", "length")},
+        ),
+        Wrong(
+            "dropout-before-positions",
+            "You apply dropout before you add the positions. Add them first, so that dropout also reaches them.",
+            {f"{POSITIONS}\n        {DROPOUT}": f"{DROPOUT}\n        {POSITIONS}"},
+        ),
+        Wrong(
+            "one-layer-for-all",
+            "You call the first layer in every round. Each layer has its own weights.",
+            {CALLED: CALLED.replace("layer(", "self.dec_layers[0](")},
+        ),
+        Wrong(
+            "target-for-enc-output",
+            "You give the layers their own input as the encoder's output, so the second attention attends to the target. "
+            "Pass `enc_output`.",
+            {
+                CALLED: CALLED.replace("x, enc_output", "x, x"),
+                MASKS: MASKS
+                + '\n        if x.shape[1] != enc_output.shape[1]:\n            masks["padding_mask"] = None',
+            },
+        ),
+        Wrong(
+            "training-never",
+            "You pass `training=False` on, so nothing is dropped in training either. Pass the `training` that you get.",
+            {DROPOUT: DROPOUT.replace("=training", "=False"), CALLED: CALLED.replace("=training", "=False")},
+        ),
+        Wrong(
+            "layers-never-train",
+            "You call the layers with `training=False`, so they drop nothing in training. Pass the `training` that you get.",
+            {CALLED: CALLED.replace("=training", "=False")},
+        ),
+        Wrong(
+            "training-always",
+            "You call dropout and layers with `training=True`, so something is dropped in inference too. Pass the `training` "
+            "that you get.",
+            {DROPOUT: DROPOUT.replace("=training", "=True"), CALLED: CALLED.replace("=training", "=True")},
+        ),
+        Wrong(
             "positions-missing",
             "You add no positions.",
             {POSITIONS: ""},
@@ -186,7 +237,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "positions-cut-for-good",
-            "You keep the shortened table of positions in the layer, so a longer sentence finds too few of them later.",
+            "Every token gets the first position. Either you take only one row of the table, or you keep the shortened table "
+            "in the layer, so a longer sentence finds too few rows later.",
             {POSITIONS: "self.pos_encoding = self.pos_encoding[:, :length]\n        " + POSITIONS},
         ),
         Wrong(

@@ -18,11 +18,15 @@ MONTHS, START, END, DIGIT, HYPHEN, MONTH, VOCABULARY = 12, 1, 2, 3, 13, 14, 26
 
 
 def draw(rng):
-    """Return sentences with padding, the ids of start and end, and a made-up model that depends on all of its arguments."""
+    """Return sentences with padding, the ids of start and end, and a made-up model that depends on all of its arguments.
+
+    Only the first sentence begins with 9. Its translation ends at once.
+    """
     batch, columns, length = sizes(rng, 3, least=4, most=9)
     source = rng.integers(1, 9, (batch, columns))
     for sentence, kept in zip(source, rng.integers(2, columns, batch), strict=True):
         sentence[kept:] = 0
+    source[0, 0] = 9
     start, end = (int(token) for token in rng.permutation(np.arange(1, 7))[:2])
     return {"source": source, "table": rng.normal(size=(40, 7)), "start": start, "end": end, "length": length + 4}
 
@@ -43,9 +47,10 @@ def made_up(answer, inputs):
         for _ in range(2):  # like two layers, so what earlier positions see matters too
             target_sum = (third * target_sum[:, None]).sum(axis=-1)
         logits = table[(source_sum + target_sum + (11 if training else 0)).astype(int) % len(table)]  # (B, T, V)
-        # The end token comes late, but in the first sentence at once. 0 is padding, so it never comes.
+        # The end token comes late, but after a sentence that begins with 9 at once. 0 is padding, so it never comes.
+        # Nothing depends on a sentence's place in the batch: an answer may call the model with one at a time.
         place = np.arange(size)
-        late = np.where(np.arange(len(source))[:, None] == 0, -30.0 * (place == 0), 3.0 * (place < 2))[..., None]
+        late = np.where(source[:, :1] == 9, -30.0 * (place == 0), 3.0 * (place < 2))[..., None]
         logits = logits - late * (np.arange(7) == inputs["end"]) - 30.0 * (np.arange(7) == 0)
         powers = np.exp(logits)
         return powers / powers.sum(axis=-1, keepdims=True), {}
@@ -244,7 +249,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "look-ahead-of-one-token",
-            "You make the look-ahead mask for one token in every round. Make it for all tokens written so far.",
+            "Your look-ahead mask hides nothing: it is made of ones, or for one token only. Make it in every round for all "
+            "tokens written so far.",
             {LOOK_AHEAD: "look_ahead_mask=create_look_ahead_mask(1),"},
         ),
         Wrong(
@@ -254,6 +260,62 @@ EXERCISE = Exercise(
                 "enc_padding_mask=padding,": "enc_padding_mask=create_padding_mask(np.resize(target, source.shape)),",
                 "dec_padding_mask=padding,": "dec_padding_mask=create_padding_mask(np.resize(target, source.shape)),",
             },
+        ),
+        Wrong(
+            "masks-missing",
+            "You pass no mask at all. The model needs three of them, as in training.",
+            {
+                "enc_padding_mask=padding,": "enc_padding_mask=None,",
+                LOOK_AHEAD: "look_ahead_mask=None,",
+                "dec_padding_mask=padding,": "dec_padding_mask=None,",
+            },
+        ),
+        Wrong(
+            "encoder-mask-missing",
+            "You pass no padding mask to the encoder, so it attends to the source's padding.",
+            {"enc_padding_mask=padding,": "enc_padding_mask=None,"},
+        ),
+        Wrong(
+            "mask-inverted",
+            "You pass the padding mask the other way round. Your mask says 1 where there is a token: pass it as it is.",
+            {PADDING: "padding = np.logical_not(create_padding_mask(source))"},
+        ),
+        Wrong(
+            "target-filled-up",
+            "You pass the decoder a target of the full length and read its last position, which is still 0. Pass only what "
+            "is written so far, or read the position of the last written token.",
+            {
+                "target = np.full((len(source), 1), start_id)": "target = np.zeros((len(source), max_length + 1), int)\n"
+                "    target[:, 0] = start_id",
+                ROUNDS: "for number in range(max_length):",
+                TARGET: "target[:, number + 1] = chosen",
+            },
+        ),
+        Wrong(
+            "end-repeated",
+            "You repeat the end token after a sentence has ended. After its end token all ids must be 0.",
+            {ZEROS: "chosen = np.where(ended, end_id, chosen)"},
+        ),
+        Wrong(
+            "last-end-lost",
+            "You leave the loop before you append the tokens of that round, so the end token that comes last is lost.",
+            {
+                TARGET: "if ended.all():\n            break\n        " + TARGET,
+                LAST: "return np.pad(target[:, 1:], ((0, 0), (0, max_length + 1 - target.shape[1])))",
+            },
+        ),
+        Wrong(
+            "stopped-at-first-end",
+            "You stop when one sentence has ended. The others go on.",
+            {
+                TARGET: TARGET + "\n        if ended.any():\n            break",
+                LAST: "return np.pad(target[:, 1:], ((0, 0), (0, max_length + 1 - target.shape[1])))",
+            },
+        ),
+        Wrong(
+            "least-probable-token",
+            "You take the token with the smallest probability. Take the most probable one.",
+            {CHOSEN: CHOSEN.replace("argmax", "argmin")},
         ),
         Wrong(
             "end-at-once-ignored",

@@ -41,10 +41,20 @@ def draw(rng):
     }
 
 
+def draw_frozen(rng):
+    """Freeze a layer, so that it shows if an answer unfreezes it."""
+    return {**draw(rng), "frozen": "target_tokens"}
+
+
 def draw_other(rng):
-    """Draw a model of random weights with three attention layers in any order, of other names, numbers of heads and head sizes."""
+    """Draw a model of random weights with three attention layers in any order, of other names, numbers of heads and head sizes.
+
+    One of them has as many heads as the model has features, so that the shapes of its kernels do not tell their axes.
+    """
     names, looks = rng.permutation(["reads", "looks_back", "looks_again"]), rng.permutation([False, True, True])
-    numbers, norms = iter(sizes(rng, 6)), ("first_norm", "second_norm", "third_norm")
+    counts = list(sizes(rng, 6))
+    counts[2 * int(rng.integers(3))] = 12
+    numbers, norms = iter(counts), ("first_norm", "second_norm", "third_norm")
     attention = [
         [str(name), next(numbers), next(numbers), norm, bool(look)]
         for name, norm, look in zip(names, norms, looks, strict=True)
@@ -71,18 +81,24 @@ def replaced(answer, inputs):
 
     builtin = layers.MultiHeadAttention  # an answer can give this name to another class
 
+    # The model has no other operations than layers: `clone_model` hands every operation to the learner's function.
+    @keras.saving.register_keras_serializable()
+    class NotPadding(layers.Layer):
+        def call(self, ids):
+            return ops.expand_dims(ops.not_equal(ids, 0), 1)
+
     def embedded(ids, name):
-        positions = ops.cumsum(ops.ones_like(ids), axis=1) - 1
+        positions = layers.Rescaling(0.0, offset=list(range(7)))(ids)
         tokens = layers.Embedding(13, 12, name=f"{name}_tokens")(ids)
-        return tokens + layers.Embedding(7, 12, name=f"{name}_positions")(positions)
+        return layers.Add()([tokens, layers.Embedding(7, 12, name=f"{name}_positions")(positions)])
 
     source, target = keras.Input((7,), dtype="int32"), keras.Input((7,), dtype="int32")
     memory, x = embedded(source, "source"), embedded(target, "target")
-    mask = ops.expand_dims(ops.not_equal(source, 0), 1)
+    mask = NotPadding()(source)
     for name, heads, size, norm, looks_back in inputs["attention"]:
         attend = builtin(heads, size, name=name)
         mixed = attend(x, memory, attention_mask=mask) if looks_back else attend(x, x, use_causal_mask=True)
-        x = layers.LayerNormalization(name=norm)(x + mixed)
+        x = layers.LayerNormalization(name=norm)(layers.Add()([x, mixed]))
     model = Model([source, target], layers.Dense(13, name=inputs["last"])(x))
     for weight in model.weights:
         weight.assign(inputs["weights"][weight.path])
@@ -103,18 +119,25 @@ def replaced(answer, inputs):
     return {
         "logits": logits,
         "new": new,
+        "kind": "the given model" if copy is model else type(copy).__name__,
         "layers": [f"{name}: {kinds[name]}" for name in sorted(kinds)],
         "afterwards": {weight.path: np.asarray(weight) for weight in model.weights},
         "same": model.get_config() == before,
     }
 
 
-NOT_NEW = "you do not return a new Keras model."
+def not_new(result):
+    """Say what was returned instead of a new model."""
+    if result["kind"] == "NoneType":
+        return "you return nothing, expected a new Keras model."
+    if result["kind"] == "the given model":
+        return "you return the given model itself, expected a new one."
+    return f"you return a {result['kind']}, expected a new Keras model."
 
 
 def judge_layers(inputs, result, expected):
     if not result["new"]:
-        return NOT_NEW
+        return not_new(result)
     if result["layers"] == expected["layers"]:
         # The weights are random and the layers many: rounding shows more than in the trained model.
         near = same(result["logits"], expected["logits"], 1e-3)
@@ -126,7 +149,7 @@ def judge_layers(inputs, result, expected):
 
 def judge_logits(inputs, result, expected):
     if not result["new"]:
-        return NOT_NEW
+        return not_new(result)
     if any("MultiHeadAttention" in each for each in result["layers"]):
         return "the copy still has the built-in attention, or a layer that is made from it."
     logits, trained = result["logits"], expected["logits"]
@@ -181,7 +204,7 @@ EXERCISE = Exercise(
             1,
         ),
         Check("values", "the copy gives the trained model's logits", 6, draw, replaced, judge_logits, 1),
-        Check("named", "the given model has not changed", 2, draw, replaced, judge_afterwards, 1),
+        Check("named", "the given model has not changed", 2, draw_frozen, replaced, judge_afterwards, 1),
     ),
     wrong=(
         Wrong(
@@ -239,6 +262,27 @@ EXERCISE = Exercise(
             "model-returned",
             "You returned the given model instead of the copy.",
             {"    return copy\n": "    return model\n"},
+        ),
+        Wrong(
+            "copy-not-returned",
+            "You made the copy, but you do not return it.",
+            {"    return copy\n": ""},
+        ),
+        Wrong(
+            "frozen-layer-changed",
+            "You unfroze the layers of the given model. It must not change: neither its weights nor whether they are "
+            "trained.",
+            {SET: "            old.trainable = True\n" + SET},
+        ),
+        Wrong(
+            "exchanged-where-shapes-differ",
+            "You exchange the axes of a kernel only where the shapes differ. With as many heads as features, nothing in "
+            "the shape shows that they have to change places.",
+            {
+                TAKEN: "            for given, taken in zip(old.weights, new.weights, strict=True):\n"
+                "                same = tuple(given.shape) == tuple(taken.shape)\n"
+                "                taken.assign(given if same else keras.ops.swapaxes(given, 0, 1))\n"
+            },
         ),
         Wrong(
             "others-shared",

@@ -124,6 +124,32 @@ EXERCISE = Exercise(
             {BIAS: ""},
         ),
         Wrong(
+            "key-bias-forgotten",
+            "You left the key's bias as it was. It does not change the output, but it is one of the weights.",
+            {BIAS: '        if role != "key":\n    ' + BIAS},
+        ),
+        Wrong(
+            "output-bias-forgotten",
+            "You left the output's bias as it was.",
+            {BIAS: '        if role != "output":\n    ' + BIAS},
+        ),
+        Wrong(
+            "key-and-value-bias-exchanged",
+            "You exchanged the biases of key and value. Each follows its kernel.",
+            {
+                BIAS: '        other = {"key": "value", "value": "key"}.get(role, role)\n'
+                '        getattr(own, f"{other}_bias").assign(bias)\n'
+            },
+        ),
+        Wrong(
+            "query-and-key-bias-exchanged",
+            "You exchanged the biases of query and key. Each follows its kernel.",
+            {
+                BIAS: '        other = {"query": "key", "key": "query"}.get(role, role)\n'
+                '        getattr(own, f"{other}_bias").assign(bias)\n'
+            },
+        ),
+        Wrong(
             "output-forgotten",
             "You left the output's kernel and bias as they were.",
             {TAKEN: "for role, kernel, bias in zip(roles[:3], arrays[0:6:2], arrays[1:6:2], strict=True):"},
@@ -158,6 +184,11 @@ EXERCISE = Exercise(
             "builtin-changed",
             "You changed the weights of the built-in layer. Only yours are to change.",
             {"    return own\n": "    builtin.set_weights([0 * array for array in arrays])\n    return own\n"},
+        ),
+        Wrong(
+            "nothing-assigned",
+            "You changed nothing in your layer. `weight.assign(array)` sets one of its weights.",
+            {".assign(kernel)\n": "\n", BIAS: ""},
         ),
         Wrong(
             "attribute-replaced",

@@ -248,8 +248,9 @@ def _moved(cases: Cases) -> Found:
                 return "result-shifted", f"is moved by one place along axis {axis}."
     for order in permutations(range(cases[0].expected.ndim)):
         if _always(cases, lambda case, order=order: np.transpose(case.expected, order)):  # type: ignore[misc]
-            one, other = [axis for axis, index in enumerate(order) if axis != index][:2]
-            return "result-transposed", f"has its axes in another order: axis {one} and axis {other} are exchanged."
+            places = [axis for axis, index in enumerate(order) if axis != index]
+            exchanged = f": axis {places[0]} and axis {places[1]} are exchanged" if len(places) == 2 else ""
+            return "result-transposed", f"has its axes in another order{exchanged}."
     if all(equal(np.sort(case.received, axis=None), np.sort(case.expected, axis=None)) for case in cases):
         return "result-elsewhere", (
             "contains the right numbers, but at other places. A reshape keeps the order of the numbers in memory, and "

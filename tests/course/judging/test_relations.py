@@ -116,3 +116,12 @@ def test_a_sum_that_is_nearly_one_is_not_printed_as_one():
     right = np.array([[0.25, 0.75], [0.5, 0.5]])
     says = relation("your result", [Case({}, right - [[0, 2e-6], [0, 0]], right)])[1]
     assert says.endswith("Yours has a row with the sum 0.999998.")
+
+
+@pytest.mark.parametrize(("order", "exchanged"), [((1, 0, 2), True), ((1, 2, 0), False)])
+def test_only_two_axes_are_exchanged(order, exchanged):
+    right = np.arange(27.0).reshape(3, 3, 3)
+    id, says = relation("your result", [Case({}, right.transpose(order), right)])
+    assert id == "result-transposed"
+    assert ("axis 0 and axis 1 are exchanged" in says) == exchanged
+    assert ("exchanged" in says) == exchanged
