@@ -4,6 +4,7 @@ torch and flax are imported only when something is made.
 """
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -60,8 +61,9 @@ def config(where: str, **settings: Any) -> Any:
 def called(layer: Any, call: Callable[..., Any]) -> Any:
     """Return a module that contains `layer`, and whose `forward(x, mask=None)` returns `call(layer, x, mask)`.
 
-    Some layers need more than an input and a mask, such as rotary angles for each position or a mask object of their
-    package. What a model computes and hands to them, `call` computes here.
+    If `call` takes no mask, neither does `forward`: a mask that is ignored is a mistake. Some layers need more than an
+    input and a mask, such as rotary angles for each position or a mask object of their package. What a model computes
+    and hands to them, `call` computes here.
     """
     import torch
 
@@ -70,7 +72,11 @@ def called(layer: Any, call: Callable[..., Any]) -> Any:
             super().__init__()
             self.layer = layer
 
+        def forward(self, x: Any) -> Any:
+            return call(self.layer, x)
+
+    class CalledWithMask(Called):
         def forward(self, x: Any, mask: Any = None) -> Any:
             return call(self.layer, x, mask)
 
-    return Called()
+    return CalledWithMask() if "mask" in inspect.signature(call).parameters else Called()

@@ -124,11 +124,11 @@ def _residuals(found: Any) -> Any:
     return called(found(settings), lambda layer, x, mask: layer(x, frequencies[: x.shape[1]], mask))
 
 
-def _padded(x: Any) -> Any:
+def _padded(x: Any, mask: Any = None) -> Any:
     import torch
     from stackformers.sequence import make_padded_input
 
-    return make_padded_input(x, torch.ones(x.shape[:2], dtype=torch.bool))
+    return make_padded_input(x, torch.ones(x.shape[:2], dtype=torch.bool) if mask is None else mask)
 
 
 def _formers_attention(name: str, found: Any = None, **settings: Any) -> Any:
@@ -150,24 +150,24 @@ def _formers_rest(norms: int) -> tuple[Any, ...]:
 
 
 def _formers(**settings: Any) -> Callable[[Any], Any]:
-    """Return a function that makes an attention whose input is a padded batch of the package, here without padding."""
+    """Return a function that makes an attention whose input is a padded batch of the package."""
 
     def make(found: Any) -> Any:
         layer = _formers_attention("SelfAttention", found, **settings)
-        return called(layer, lambda layer, x, mask: layer(_padded(x)))
+        return called(layer, lambda layer, x, mask: layer(_padded(x, mask)))
 
     return make
 
 
 def _formers_layer(found: Any) -> Any:
     layer = found(_formers_attention("SelfAttention"), *_formers_rest(2))
-    return called(layer, lambda layer, x, mask: layer(_padded(x)).x)
+    return called(layer, lambda layer, x, mask: layer(_padded(x, mask)).x)
 
 
 def _formers_decoder(found: Any) -> Any:
     attentions = (_formers_attention("SelfAttention", causal=True), _formers_attention("CrossAttention"))
     layer = found(*attentions, *_formers_rest(3))
-    return _with_memory(layer, lambda layer, x, memory, mask: layer(_padded(x), _padded(memory)).x)
+    return _with_memory(layer, lambda layer, x, memory, mask: layer(_padded(x), _padded(memory, mask)).x)
 
 
 def _stated_attention(found: Any) -> Any:
@@ -226,12 +226,12 @@ ENTRIES: tuple[Entry, ...] = (
     _dynamic("layers:MultiHeadAttention", "attention", _dytr_attention(cross=True), mask="attends"),
     _dynamic("encoder:EncoderLayer", "encoder", _dytr_layer, norm="pre", mask="attends"),
     _dynamic("decoder:DecoderLayer", "decoder", _dytr_layer, norm="pre", mask="attends"),
-    _formers_part("attention:SelfAttention", "attention", _formers()),
-    _formers_part("attention:SelfAttention", "attention", _formers(kv_heads=1, causal=True)),
-    _formers_part("layers:TransformerLayer", "encoder", _formers_layer, norm="pre"),
-    _formers_part("layers:PostNormTransformerLayer", "encoder", _formers_layer, norm="post"),
-    _formers_part("decoder:DecoderLayer", "decoder", _formers_decoder, norm="pre"),
-    _formers_part("decoder:PostNormDecoderLayer", "decoder", _formers_decoder, norm="post"),
+    _formers_part("attention:SelfAttention", "attention", _formers(), mask="attends"),
+    _formers_part("attention:SelfAttention", "attention", _formers(kv_heads=1, causal=True), mask="attends"),
+    _formers_part("layers:TransformerLayer", "encoder", _formers_layer, norm="pre", mask="attends"),
+    _formers_part("layers:PostNormTransformerLayer", "encoder", _formers_layer, norm="post", mask="attends"),
+    _formers_part("decoder:DecoderLayer", "decoder", _formers_decoder, norm="pre", mask="attends"),
+    _formers_part("decoder:PostNormDecoderLayer", "decoder", _formers_decoder, norm="post", mask="attends"),
     _grouped("scaled_dot_product_gqa", "attention", mask="attends"),
     _grouped("MultiheadGQA", "attention", args(WIDER, HEADS, 1, layer_norm=False)),
     _hut("standard:StandardAttention", "attention", mask="attends"),

@@ -58,7 +58,7 @@ def _formula_decoder(found: Any) -> Any:
 
 def _series(layer: Any) -> Any:
     """Return a module that calls a layer of toto with one variate."""
-    return called(layer, lambda layer, x, mask: layer(0, x[:, None])[:, 0])
+    return called(layer, lambda layer, x: layer(0, x[:, None])[:, 0])
 
 
 def _series_attention(found: Any) -> Any:
@@ -68,7 +68,7 @@ def _series_attention(found: Any) -> Any:
 def _variates(found: Any) -> Any:
     """Make a module that attends to all variates of one point of time."""
     layer = found(WIDTH, HEADS, 0.0, None, False)
-    return called(layer, lambda layer, x, mask: layer(0, x[:, :, None])[:, :, 0])
+    return called(layer, lambda layer, x: layer(0, x[:, :, None])[:, :, 0])
 
 
 def _series_layer(found: Any) -> Any:
