@@ -310,9 +310,9 @@ def _other_reading(
         if made != "attention":
             return diagnose_as(read, chain=made)
         raise CandidateError(f"{candidate.name}: {str(candidate.weights_error).removeprefix(f'{candidate.name}: ')}")
-    if name := unexplained_mask(candidate, results):
+    if said := unexplained_mask(candidate, results):
         with contextlib.suppress(CandidateError):
-            other = diagnose_as(functools.partial(read, said={"look_ahead": name}), chain=candidate.chain)
+            other = diagnose_as(functools.partial(read, said=said), chain=candidate.chain)
             if explains_all(other):
                 return other
     return None

@@ -67,11 +67,12 @@ class EmbeddingCandidate(LayerCandidate):
         super().__init__(thing, name, given, *said)
         self.built = not isinstance(thing, type)
         self.rotates = bool(naming.ROTARY.search(self.layer_class.__name__.lower()))
-        tables = [
-            squeezed(each.shape) for each in self._tables(self.adapter.variables(self.thing) if self.built else [])
-        ]
+        variables = self.adapter.variables(self.thing) if self.built else []
+        buffers = list(self.thing.buffers()) if hasattr(self.thing, "buffers") and self.built else []
+        shapes = [each.shape for each in (*variables, *buffers) if len(squeezed(each.shape)) == 2]
         # The only table of an encoding of positions contains positions, whatever its name is.
-        of_tokens = bool(tables) and not (len(tables) == 1 and POSITIONS.search(self.layer_class.__name__.lower()))
+        of_positions = len(shapes) == 1 and POSITIONS.search(self.layer_class.__name__.lower())
+        of_tokens = bool(self._tables(variables)) and not of_positions
         self.takes_ids = "vocabulary" in naming.roles_of(self.constructor_parameters, self.said) or of_tokens
 
     def _read(self, convention: int = 0) -> Any:

@@ -140,7 +140,12 @@ def _with_inner(code: Any) -> Iterator[Any]:
 def named_in(function: Any) -> dict[str, Any]:
     """Return the values that the names in a function's code have in its module and in the functions around it."""
     scope = function.__globals__
-    found = {name: scope[name] for name in sorted(names_in(function.__code__)) if name in scope}
+    return {name: scope[name] for name in sorted(names_in(function.__code__)) if name in scope} | around(function)
+
+
+def around(function: Any) -> dict[str, Any]:
+    """Return the values that the names in a function's code have in the functions around it."""
+    found = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # the cell is empty
             found[name] = cell.cell_contents

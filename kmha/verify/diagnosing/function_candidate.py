@@ -5,9 +5,12 @@ dot-product attention. With `w_q, w_k, w_v, w_o`, or a dict `weights` with canon
 """
 
 import dataclasses
+import functools
+import inspect
 import itertools
 import numbers
 import re
+import types
 from collections.abc import Callable, Container, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -278,6 +281,25 @@ def _packed(arrays: np.ndarray, form: str) -> np.ndarray:
     """Return query, key and value packed into one array. `3` in the form is the axis that stacks them."""
     letters = "PHIO" if arrays.ndim == 4 else "PHO"
     return to_form(arrays, letters, form.replace("3", "P"))
+
+
+def held_by(function: Any) -> str:
+    """Return the name of an object that a function or a callable object keeps, and that may contain weights, or "".
+
+    >>> import numpy as np
+    >>> kernel, scale = np.eye(3), 0.5
+    >>> held_by((lambda kernel: lambda x: x @ kernel)(kernel)), held_by((lambda scale: lambda x: x * scale)(scale))
+    ('kernel', '')
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    plain = (str, bytes, numbers.Number, type, type(None), tuple, types.ModuleType)
+    held = frameworks.around(function) if hasattr(function, "__code__") else dict(vars(function))
+    for name, value in held.items():
+        empty = hasattr(value, "parameters") and not [*value.parameters()]  # such as a dropout layer
+        if not (isinstance(value, plain) or inspect.isroutine(value) or empty):
+            return name
+    return ""
 
 
 def stated_size(layer: Any) -> tuple[str, int] | None:

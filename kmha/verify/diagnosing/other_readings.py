@@ -61,19 +61,23 @@ def cannot_do_without_memory(candidate: Candidate, results: Sequence[TrialResult
     return not answered or bool(returned_input(answered))
 
 
-def unexplained_mask(candidate: Candidate, results: Sequence[TrialResult]) -> str:
-    """Return the name of a decoder layer's only mask, which may be the one of its self-attention, or "".
+OF_TARGET = {"mask": "look_ahead", "padding": "target_padding"}  # what a mask is if it is self-attention's
+
+
+def unexplained_mask(candidate: Candidate, results: Sequence[TrialResult]) -> dict[str, str]:
+    """Return the role and name of a decoder layer's only mask if it may be the one of its self-attention, or nothing.
 
     It is the one of the second attention if the answers are then right, or have a mistake besides a missing mask.
     """
-    name, masks = candidate.roles.get("mask"), [role for role in candidate.roles if role in MASK_ROLES]
-    if candidate.chain != "decoder" or name is None or len(masks) > 1 or name in candidate.said.values():
-        return ""
+    masks = [role for role in candidate.roles if role in MASK_ROLES]
+    if candidate.chain != "decoder" or len(masks) != 1 or masks[0] not in OF_TARGET:
+        return {}
+    name = candidate.roles[masks[0]]
     answered = [result for result in results if not result.answer.error]
-    if answered and matching.explains(answered):
-        return ""
+    if name in candidate.said.values() or (answered and matching.explains(answered)):
+        return {}
     named = {id for match in matching.singles(answered, candidate.chain) for id in match.ids} if answered else set()
-    return "" if named - MISSING else name
+    return {} if named - MISSING else {OF_TARGET[masks[0]]: name}
 
 
 def explains_all(found: "Diagnosis") -> bool:

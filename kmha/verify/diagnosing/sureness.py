@@ -10,6 +10,7 @@ from kmha.verify.chains.attention import ROLES
 from kmha.verify.diagnosing import guessing, matching, naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.evidence.source_text import mentions
+from kmha.verify.diagnosing.function_candidate import held_by
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, UNKNOWN
 from kmha.verify.wording import ended
@@ -63,14 +64,23 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
         if unmasked and not (lines or _remedies(found) or decodes):
             lines = ["If its self-attention is not meant to be causal, say so: --set causal=false."]
         return (*lines, *_remedies(found)) if lines or unmasked else ()
+    lines += _of_attention(found)
+    return (*lines, *_remedies(found)) if lines else ()
+
+
+def _of_attention(found: "Diagnosis") -> Iterator[str]:
+    """Yield what would help to judge an attention layer or function."""
+    function = getattr(found.candidate, "function", None)
+    held = "" if function is None or hasattr(found.candidate, "layer") else held_by(function)
+    if found.verdict == UNKNOWN and held:
+        yield f"It keeps `{held}`, which may contain weights that kmha does not see."
     if found.verdict == UNKNOWN or len(found.mistakes) > 1:
-        lines += _weights(found)
+        yield from _weights(found)
     elif {mistake.id for mistake in found.mistakes} & EXCHANGED:
-        lines += _packing(found)
+        yield from _packing(found)
     only_masked = all(result.trial.masked for result in found.results if result.wrong)
     if found.verdict == UNKNOWN and only_masked and found.candidate.said_meaning is None:
-        lines.append("Only calls with masks differ. Say what True means in its mask: --mask attends, hides or adds.")
-    return (*lines, *_remedies(found)) if lines else ()
+        yield "Only calls with masks differ. Say what True means in its mask: --mask attends, hides or adds."
 
 
 def _of_one_layer(found: "Diagnosis") -> Iterator[str]:

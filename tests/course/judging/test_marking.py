@@ -127,7 +127,7 @@ def test_refused_grade_has_the_reason():
             "TypeError: no list",
         ),
         (
-            "in user code:\n\n    File \"f.py\", line 3\n\n    ValueError: Exception encountered when calling F().\n"
+            'in user code:\n\n    File "f.py", line 3\n\n    ValueError: Exception encountered when calling F().\n'
             "    \n    Dimensions must be equal.\n    \n    Arguments received by F.call():\n      • x",
             "ValueError: Dimensions must be equal.",
         ),

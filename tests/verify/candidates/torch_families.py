@@ -321,3 +321,35 @@ class LayerBefore(nn.Module):
     def forward(self, x):
         inner = self.proj_in(self.norm_in(x))
         return x + self.norm_out(self.attn(inner, inner))
+
+
+class OwnPadding(nn.Module):
+    """A decoder layer that is causal by itself, and whose only mask is the padding of its own input."""
+
+    def __init__(self, dim, heads, ffn_dim, scale=True):
+        super().__init__()
+        self.self_attn, self.cross_attn = Projected(dim, heads, scale), Projected(dim, heads, scale)
+        self.ffn = nn.Sequential(nn.Linear(dim, ffn_dim), nn.ReLU(), nn.Linear(ffn_dim, dim))
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(dim) for _ in range(3))
+
+    def forward(self, x, encoder_hidden_states, key_padding_mask=None):
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        if key_padding_mask is not None:
+            hidden = hidden | key_padding_mask[:, None, None]
+        x = self.norm1(x + self.self_attn(x, x, hidden))
+        x = self.norm2(x + self.cross_attn(x, encoder_hidden_states))
+        return self.norm3(x + self.ffn(x))
+
+
+class PositionalLookup(nn.Module):
+    """Tokens with positions: its only trained table has the tokens, although its name is about positions."""
+
+    def __init__(self, vocab_size, dim, divide=False):
+        super().__init__()
+        self.embeddings, self.divide = nn.Embedding(vocab_size, dim), divide
+        angles = torch.arange(64.0)[:, None] / 10000.0 ** (torch.arange(0, dim, 2) / dim)
+        self.register_buffer("pe", torch.stack([angles.sin(), angles.cos()], -1).flatten(1))
+
+    def forward(self, x):
+        found = self.embeddings(x) * self.embeddings.embedding_dim**0.5 + self.pe[: x.shape[1]]
+        return found / self.embeddings.embedding_dim**0.5 if self.divide else found

@@ -30,6 +30,7 @@ BUILT = {
         ("Guided", {}, {"causal": False}, "Pre-norm and GELU: taken as intended."),
         ("Pairs", {}, {}, "Tested: self-attention, cross-attention, padding, large numbers."),
         ("HeadsBeforeItems", None, {}, "Right, if True hides in `attn_mask`."),
+        ("OwnPadding", None, {}, "Tested: causal masks, large numbers."),
         ("OneMask", None, {}, "Tested: causal masks, large numbers."),
         ("BothPaddings", None, {}, "Tested: padding, large numbers."),
         ("WithFunction", {}, {}, "Pre-norm: taken as intended."),
@@ -86,6 +87,14 @@ def test_another_layer_beside_the_attention_accuses_nobody(candidate):
     found = diagnose(candidate("torch_families", "LayerBefore")(12, 3))
     assert found.verdict == "unjudged"
     assert "for a feed-forward network of one layer, which may be wrong" in " ".join(str(found).split())
+
+
+@pytest.mark.parametrize("divide", [False, True])
+def test_a_table_beside_positions_that_are_not_trained_has_the_tokens(candidate, divide):
+    pytest.importorskip("torch")
+    found = diagnose(candidate("torch_families", "PositionalLookup")(17, 12, divide=divide))
+    assert found.right != divide
+    assert not divide or "embedding-divided" in found.ids
 
 
 def test_an_attention_that_is_not_causal_and_takes_no_mask_accuses_nobody(candidate):
@@ -148,6 +157,27 @@ def test_an_object_that_is_called_and_has_weights_is_a_layer(scale):
         found = diagnose(thing)
         assert found.ids == (() if scale else ("scale-missing",)), found
         assert found.right == scale
+
+
+def test_weights_that_cannot_be_seen_accuse_nobody():
+    class Tensor:
+        """A package's own array, which takes NumPy's place."""
+
+        __slots__ = ("data",)
+
+        def __init__(self, data):
+            self.data = data
+
+    kernel = Tensor(np.random.default_rng(0).normal(size=(5, 5)))
+
+    def attention(query, key, value):
+        logits = (query @ kernel.data) @ key.swapaxes(-1, -2) / query.shape[-1] ** 0.5
+        scores = np.exp(logits - logits.max(-1, keepdims=True))
+        return scores / scores.sum(-1, keepdims=True) @ value
+
+    found = diagnose(attention)
+    assert found.verdict == "unjudged"
+    assert "It keeps `kernel`, which may contain weights that kmha does not see." in " ".join(str(found).split())
 
 
 def test_a_function_that_splits_heads_itself_needs_their_number():
