@@ -74,7 +74,8 @@ def _check(torch: Any, path: Path) -> None:
         _check_pickle(torch, io.BytesIO(torch._C.PyTorchFileReader(str(path)).get_record("data.pkl")))
         return
     with open(path, "rb") as file:
-        if not file.read(len(_MAGIC)) == _MAGIC or _is_tar(path):  # torch would look for an older format still
+        begins_like_torch = file.read(len(_MAGIC))[2:] == _MAGIC[2:]  # whatever the protocol is
+        if not begins_like_torch or _is_tar(path):  # torch would look for an older format still
             raise ValueError("it is no checkpoint")
         file.seek(0)
         stacks = [_check_pickle(torch, file) for _ in range(_LEGACY)]

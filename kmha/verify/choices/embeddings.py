@@ -74,7 +74,8 @@ def _from_row(first: int, counts_padding: bool) -> Change:
     return change
 
 
-for _first, _counts_padding in ((1, False), (2, False), (2, True)):  # row 1 of all is a mistake: the last one lacks
+# If all tokens are counted, to begin with row 1 is a mistake: at the maximum length, there is no last row.
+for _first, _counts_padding in ((1, False), (2, False), (2, True)):
     register(
         f"learned-positions-from-{_first}{'' if _counts_padding else '-without-padding'}",
         "encoding",

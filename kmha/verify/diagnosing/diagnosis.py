@@ -51,7 +51,7 @@ from kmha.verify.diagnosing.other_readings import (
     unexplained_mask,
 )
 from kmha.verify.diagnosing.pairs import find_pairs
-from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain_layer
+from kmha.verify.diagnosing.plain_adapter import is_plain_layer, keeps_results
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
@@ -388,8 +388,8 @@ def candidate_of(
             chain = chain_of_made(layer) if chain == "attention" else chain
         if layer is not None and chain == "attention":
             return CoreLayerCandidate(layer) if is_core(layer) else layer
-        if chain == "embedding" and not isinstance(thing, type) and isinstance(adapter_of(type(thing)), PlainAdapter):
-            raise CandidateError(f"{name}: give kmha the class of an embedding that is no layer, not an object.")
+        if chain == "embedding" and not is_module and keeps_results(thing):
+            raise CandidateError(f"{name}: it was called and keeps its result. Give kmha its class, or a new object.")
         if chain == "embedding":
             return EmbeddingCandidate(thing, name, arguments, mask, roles)
         block = BlockCandidate(thing, name, arguments, mask, roles, chain=chain)

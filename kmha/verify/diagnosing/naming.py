@@ -87,7 +87,7 @@ PATTERNS = {
     "dropout": "^(hidden|attention|attn|residual|resid|ffn|proj|output|embedding)*drop(out)?(rate|prob(ability)?|p)?$",
     "output": "^feat(ure)?(s|dim|size)$",
     "inputs": f"^(d|n|num|dim)?(q|query)?in(put)?{_WIDTH}$",
-    "memory_width": f"^(d|n|num|dim)?(kv|keyvalue|memory|context|ctx|encoder)(in(put)?)?{_WIDTH}$|^depthkeyvalue$",
+    "memory_width": f"^(d|n|num|dim)?(kv|keyvalue|memory|context|ctx|encoder)(in(put)?)?{_WIDTH}$",
     "width": f"^(d|n|num)(model|emb(ed*)?(ding)?s?|hid(den)?s?)$|^(model|emb(ed*)?(ding)?s?|hid(den)?s?){_WIDTH}$",
     "length": "^(max|n|num|number)?(of)?(sentence|seq(uence)?|context|block|input|src|tgt|text)?(len(gth)?|positions?)$"
     "|^max(t|tokens|pos|position)$",

@@ -237,6 +237,11 @@ def is_plain_layer(thing: Any) -> bool:
     return len([*itertools.islice(matrices, 3)]) == 3
 
 
+def keeps_results(thing: Any) -> bool:
+    """Return whether an object holds an array of three axes, as the results of its calls have."""
+    return not isinstance(thing, type) and any(len(place.value().shape) > 2 for place in places_of(thing))
+
+
 def _method(layer_class: type) -> str | None:
     return next((name for name in METHODS if inspect.isfunction(getattr(layer_class, name, None))), None)
 

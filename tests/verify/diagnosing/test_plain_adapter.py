@@ -125,12 +125,29 @@ def test_an_embedding_that_makes_its_table_late_and_keeps_its_output():
             self.out = self.table[ids] * np.sqrt(width) + waves
             return self.out
 
-    found = diagnose(Embedding)
-    assert found.right, found
+    for thing in (Embedding, Embedding(7, 12)):
+        assert diagnose(thing).right
     used = Embedding(7, 12)
     used.forward(np.arange(5)[None])
-    with pytest.raises(ValueError, match="give kmha the class of an embedding"):
+    with pytest.raises(ValueError, match="it was called and keeps its result"):
         diagnose(used)
+
+
+@pytest.mark.parametrize(("factor", "ids"), [(12**0.5, ()), (12.0, ("embedding-scaled-by-width",))])
+def test_an_embedding_as_an_object_stays_as_it_was(factor, ids):
+    class Embedding:
+        def __init__(self):
+            self.table = np.random.default_rng(0).normal(size=(17, 12))
+            angles = np.arange(64)[:, None] / 10000 ** (np.arange(12) // 2 * 2 / 12)
+            self.pe = np.where(np.arange(12) % 2 == 0, np.sin(angles), np.cos(angles))
+
+        def forward(self, ids):
+            return self.table[ids] * factor + self.pe[: ids.shape[1]]
+
+    embedding = Embedding()
+    before = embedding.table.copy()
+    assert diagnose(embedding).ids == ids
+    assert np.array_equal(embedding.table, before)
 
 
 def test_what_cannot_be_copied_is_told(candidate):
