@@ -121,6 +121,8 @@ def how_sure(found: "Diagnosis") -> str:
     if found.verdict == RIGHT:
         right = [result for result in answered if not result.wrong]
         worst = max((result.distance for result in right), default=0.0)
+        if found.mistakes and not right:
+            return f"it differs from the reference in all {_calls(len(answered))}, in a way that does no harm.{raising}"
         if found.mistakes:
             fewer = f"the numbers of the reference in {len(right)} of {_calls(len(answered))}"
             return f"it gives {fewer}, and differs in the others in a way that does no harm.{raising}"

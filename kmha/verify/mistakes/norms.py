@@ -126,7 +126,7 @@ for _one, _other in (("norm1", "norm2"), ("norm1", "last_norm"), ("norm2", "last
     register(
         f"norm-swapped-{_one}-{_other}".replace("_norm", "").replace("norm1", "1").replace("norm2", "2"),
         f"You swapped the normalizations of the {PLACES[_one][1]} and the {PLACES[_other][1]}. Call each in "
-        "its own place.",
+        "its own place: otherwise, trained weights of other code do not fit.",
         WHICH,
         SHARED,
         block_weights=_with_weights_of((_one, _other), (_other, _one)),

@@ -353,3 +353,11 @@ class PositionalLookup(nn.Module):
     def forward(self, x):
         found = self.embeddings(x) * self.embeddings.embedding_dim**0.5 + self.pe[: x.shape[1]]
         return found / self.embeddings.embedding_dim**0.5 if self.divide else found
+
+
+class NormsExchanged(Zeroed):
+    """Its second normalization by name comes first."""
+
+    def forward(self, tensor, mask):
+        x = self.norm2(tensor + self.attention(tensor, tensor, mask[:, None, None] == 0))
+        return self.norm1(x + self.ffn(x))

@@ -196,3 +196,13 @@ def test_a_function_that_splits_heads_itself_needs_their_number():
 
     assert "say into how many: --set num_heads=H" in str(diagnose(attention))
     assert diagnose(attention, arguments={"num_heads": 3}).right
+
+
+def test_names_of_normalizations_that_are_exchanged_do_no_harm(candidate):
+    """They matter for weights of other code alone, as the order of a head's features does."""
+    pytest.importorskip("torch")
+    found = diagnose(candidate("torch_families", "NormsExchanged"))
+    assert (found.right, found.ids) == (True, ("norm-swapped-1-last",))
+    text = " ".join(str(found).split())
+    assert "it differs from the reference in all 7 calls, in a way that does no harm." in text
+    assert "You swapped the normalizations" in text
