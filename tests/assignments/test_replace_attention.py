@@ -139,7 +139,7 @@ def test_copies_that_only_look_right(id, sandbox_of):
             "    return copy\n", "    keras.layers.MultiHeadAttention = type('Other', (), {})\n    return copy\n"
         )
     grade = judge(item, code, sandbox_of(item.spec.uses), seed=1, files=needed_solutions(item), explained=False)
-    problem = "with MultiHeadAttention" if id != "no model" else "you do not return a new Keras model."
+    problem = "with MultiHeadAttention" if id != "no model" else "you return a Copy, expected a new Keras model."
     assert problem in grade.outcomes[1].problem
     assert grade.points <= 3
 
