@@ -85,9 +85,10 @@ def _of_attention(found: "Diagnosis") -> Iterator[str]:
 
 def _of_one_layer(found: "Diagnosis") -> Iterator[str]:
     """Yield that a single layer was taken for a feed-forward network."""
-    present = found.candidate.weights_present(found.results[0].trial)
-    if present is not None and "ffn/dense1/kernel" in present and "ffn/dense2/kernel" not in present:
-        yield "kmha took the layer beside its attention for a feed-forward network of one layer, which may be wrong."
+    for result in found.results[:1]:
+        present = found.candidate.weights_present(result.trial)
+        if present is not None and "ffn/dense1/kernel" in present and "ffn/dense2/kernel" not in present:
+            yield "kmha took the layer beside its attention for a feed-forward network of one layer, which may be wrong."
 
 
 def _explains_errors(found: "Diagnosis") -> bool:
