@@ -60,7 +60,7 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if found.candidate.chain != "attention":  # perhaps kmha has not passed the mask
         if found.verdict == UNKNOWN:
             lines += (*_untold(found.candidate), *_without_memory(found.candidate), *_of_one_layer(found))
-        decodes = mentions(found.candidate, DECODES) or re.search("decode|causal", found.name.lower())
+        decodes = mentions(found.candidate, DECODES) or re.search("decode|causal", found.candidate.name.lower())
         if unmasked and not (lines or _remedies(found) or decodes):
             lines = ["If its self-attention is not meant to be causal, say so: --set causal=false."]
         return (*lines, *_remedies(found)) if lines or unmasked else ()
@@ -88,7 +88,7 @@ def _of_one_layer(found: "Diagnosis") -> Iterator[str]:
     for result in found.results[:1]:
         present = found.candidate.weights_present(result.trial)
         if present is not None and "ffn/dense1/kernel" in present and "ffn/dense2/kernel" not in present:
-            yield "kmha took the layer beside its attention for a feed-forward network of one layer, which may be wrong."
+            yield "kmha took a layer beside its attention for a feed-forward network of one layer, which may be wrong."
 
 
 def _explains_errors(found: "Diagnosis") -> bool:
