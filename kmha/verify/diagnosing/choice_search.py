@@ -1,16 +1,21 @@
-"""Find the design choices of attention: compare the candidate's answers with a reference that makes them."""
+"""Find the design choices of a candidate: compare its answers with a reference that makes them."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from kmha.verify.chains.attention import ImpossibleError
 from kmha.verify.choices import CHOICES, combinations
 from kmha.verify.choices.attention import NORMS, NULL, norms_by_place
+from kmha.verify.diagnosing import matching
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.matching import TrialResult
+from kmha.verify.diagnosing.pairs import find_pairs
 
+LIKELY = 6  # number of combinations of choices that are tried with every mistake
+MOST = 40  # the same for the likeliest arrangement of weights
 INPUT, HEADS, OF_HEADS, OUTPUT = NORMS
 # What a normalization may normalize, for each place that its path tells.
 BY_PLACE = {
@@ -81,3 +86,60 @@ def unlikeliness(ids: Sequence[str], answered: Sequence[TrialResult]) -> int:
     against += sum(not any(norm in BY_PLACE[place] for place in places) for norm in norms)
     shifted = any(extra.shifts(one_of_two=True) for extra in weights)
     return against + (sum(id.startswith("rms-") for id in ids) if shifted else 0)
+
+
+def fitting_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
+    """Return the design choices that make the answers of a block right, the fewest choices first, or `None`.
+
+    The candidate's answers do not depend on the choices, so each trial is called once.
+    """
+    for ids in combinations(candidate.chain, answered[0].trial, candidate.expected):
+        if matching.explains(with_choices(answered, ids)):
+            return ids
+    return None
+
+
+def explained_choices(
+    candidate: Candidate, answered: Sequence[TrialResult], further: bool = False
+) -> tuple[str, ...] | None:
+    """Return the likely design choices with which one known mistake explains the answers, or `None`.
+
+    All choices of an embedding are tried. Of a block's, those nearest to the answers are, or `further` ones, the
+    likeliest first: many choices that the block does not make can come nearer to wrong answers than the right ones.
+    """
+    likely = candidate.likely_choices(answered[0].trial)
+    near = sorted(likely, key=lambda ids: matching.judge(with_choices(answered[:1], ids)).distance)
+    different: dict[Any, tuple[str, ...]] = {}  # choices that change nothing in these calls are tried once
+    for ids in near:
+        different.setdefault(_reference(answered, ids), ids)
+    nearest, count = [*different.values()], len(different) if candidate.chain == "embedding" else LIKELY
+    tried = [*dict.fromkeys([*nearest[:count], likely[0]])]
+    if further:
+        others = {*nearest[count:]}
+        tried = [ids for ids in likely if ids in others][: MOST - count]
+    for ids in tried:
+        if matching.singles(with_choices(answered, ids), candidate.chain):
+            # The mistake may be another activation.
+            shorter = tuple(id for id in ids if id in candidate.expected or CHOICES[id].group != "activation")
+            return shorter if matching.singles(with_choices(answered, shorter), candidate.chain) else ids
+    return None
+
+
+def _reference(answered: Sequence[TrialResult], ids: Sequence[str]) -> tuple[bytes, ...]:
+    """Return the right outputs with these choices, or nothing if the choices are impossible with these sizes."""
+    try:
+        return tuple(each.right["output"].tobytes() for each in with_choices(answered, ids))
+    except ImpossibleError:
+        return ()
+
+
+def choices_with_two_mistakes(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...] | None:
+    """Return an embedding's likely design choices with which two known mistakes explain the answers, or `None`."""
+    likely = candidate.likely_choices(answered[0].trial) if candidate.chain == "embedding" else []
+    return next((ids for ids in likely if find_pairs(with_choices(answered, ids), candidate.chain)), None)
+
+
+def nearest_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> tuple[str, ...]:
+    """Return the likely design choices that come nearest to the answers."""
+    likely = candidate.likely_choices(answered[0].trial)
+    return min(likely, key=lambda ids: matching.judge(with_choices(answered[:1], ids)).distance)

@@ -3,10 +3,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kmha.verify.diagnosing.convention_search import Fit, Tried, _varied, choose_convention, find_convention
+from kmha.verify.diagnosing.convention_search import find_convention
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, MASK_SHAPES, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.matching import Answer, TrialResult
+from kmha.verify.diagnosing.trying import Fit, Tried, _varied, choose_convention
 
 
 def _softmax(x, axis=-1):
