@@ -74,8 +74,9 @@ def _check(torch: Any, path: Path) -> None:
         _check_pickle(torch, io.BytesIO(torch._C.PyTorchFileReader(str(path)).get_record("data.pkl")))
         return
     with open(path, "rb") as file:
-        begins_like_torch = file.read(len(_MAGIC))[2:] == _MAGIC[2:]  # whatever the protocol is
-        if not begins_like_torch or _is_tar(path):  # torch would look for an older format still
+        first = file.read(tarfile.BLOCKSIZE)
+        is_usual = first[2 : len(_MAGIC)] == _MAGIC[2:]  # whatever the protocol is
+        if not is_usual or _is_tar(first):  # torch would look for an older format still
             raise ValueError("it is no checkpoint")
         file.seek(0)
         stacks = [_check_pickle(torch, file) for _ in range(_LEGACY)]
@@ -83,12 +84,11 @@ def _check(torch: Any, path: Path) -> None:
             raise PickleError(f"it lacks the numbers of {min(missing)!a:.80}.")
 
 
-def _is_tar(path: Path) -> bool:
-    with open(path, "rb") as file:
-        try:
-            tarfile.TarInfo.frombuf(file.read(tarfile.BLOCKSIZE), "utf-8", "surrogateescape")
-        except tarfile.HeaderError:
-            return False
+def _is_tar(block: bytes) -> bool:
+    try:
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
     return True
 
 

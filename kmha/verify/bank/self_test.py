@@ -69,8 +69,7 @@ def with_dropout(trial: Trial, rng: np.random.Generator) -> Trial:
     """Return the trial with a random draw of the scores that dropout keeps, or would keep in training."""
     if not trial.rate:
         return trial
-    heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
-    shape = (trial.query.shape[0], heads, trial.query.shape[-2], trial.key.shape[-2])
+    shape = (trial.query.shape[0], trial.heads, trial.query.shape[-2], trial.key.shape[-2])
     return matching.with_kept(trial, (rng.random(shape) >= trial.rate) / (1 - trial.rate))
 
 

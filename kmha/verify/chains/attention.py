@@ -94,6 +94,11 @@ class Trial:
         return not self.weights
 
     @property
+    def heads(self) -> int:
+        """The number of heads of attention (H)."""
+        return int(self.query.shape[1] if self.core else self.weights["query/kernel"].shape[0])
+
+    @property
     def masked(self) -> bool:
         return self.mask is not None or self.causal or self.key_mask is not None
 

@@ -424,8 +424,7 @@ def mask_of(candidate: Any, trial: Trial) -> np.ndarray | None:
     """Return a trial's mask in the form that the candidate takes, without the masks that have a separate argument."""
     if trial.mask is None:
         return None
-    heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
-    shaped = MASK_SHAPES[candidate.convention.mask_shape](np.asarray(trial.mask), heads)
+    shaped = MASK_SHAPES[candidate.convention.mask_shape](np.asarray(trial.mask), trial.heads)
     return to_candidate_mask(candidate, shaped, trial)
 
 

@@ -311,7 +311,7 @@ class Candidate:
         """Return the scores as (B, H, T, S), or `None` if they are not the scores of every head."""
         if trial.chain != "attention":
             return None  # a block returns the scores of several attentions, in an unknown order
-        heads = trial.query.shape[1] if trial.core else trial.weights["query/kernel"].shape[0]
+        heads = trial.heads
         single = self.convention.entry == SINGLE
         if heads == 1 and scores.ndim == 3 - single:
             scores = scores[..., None, :, :]

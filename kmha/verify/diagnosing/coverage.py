@@ -56,12 +56,12 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
             parameter = candidate.call_parameters.get(candidate.roles.get(role, ""))
             if parameter is not None and parameter.default is not EMPTY:
                 gaps.append((f"calls without `{parameter.name}`", False))
-    takes_causal = getattr(getattr(candidate, "block_accepts", None), "causal", False)
-    if candidate.chain == "encoder" and takes_causal and not any(each.trial.causal for each in found.results):
-        gaps.append(("causal masks (its mask is for padding alone, or such calls raise an error)", True))
-    takes_padding = getattr(getattr(candidate, "block_accepts", None), "mask", False)
-    if candidate.chain == "encoder" and takes_padding and "padding" not in covered and "causal masks" in covered:
-        gaps.append(("padding (it takes masks (T, S) alone, or such calls raise an error)", True))
+    accepts = getattr(candidate, "block_accepts", None)
+    if candidate.chain == "encoder" and accepts is not None:
+        if accepts.causal and not any(each.trial.causal for each in found.results):
+            gaps.append(("causal masks (its mask is for padding alone, or such calls raise an error)", True))
+        if accepts.mask and "padding" not in covered and "causal masks" in covered:
+            gaps.append(("padding (it takes masks (T, S) alone, or such calls raise an error)", True))
     if "dropout in training" not in covered:
         gaps.append(("dropout", False))
     return gaps

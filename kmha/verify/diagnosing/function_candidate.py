@@ -63,7 +63,7 @@ class FunctionCandidate(Candidate):
         meaning: str | None = None,
         said: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.function, self.name, self.given, self.said_meaning = function, name, dict(given), meaning
+        self.function, self.name, self.said_meaning = function, name, meaning
         self.said = dict(said)
         self.frameworks = frameworks.likely_frameworks(function)
         self.framework = self.frameworks[0]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
 
 MASK_ROLES = ("mask", "look_ahead", "padding", "memory_mask", "target_padding", "query_padding")
+OF_TARGET = {"mask": "look_ahead", "padding": "target_padding"}  # what a mask is if it is self-attention's
 
 
 def optional_memory(candidate: Candidate) -> tuple[str, ...]:
@@ -59,9 +60,6 @@ def cannot_do_without_memory(candidate: Candidate, results: Sequence[TrialResult
         return False
     answered = [result for result in results if not result.answer.error]
     return not answered or bool(returned_input(answered))
-
-
-OF_TARGET = {"mask": "look_ahead", "padding": "target_padding"}  # what a mask is if it is self-attention's
 
 
 def unexplained_mask(candidate: Candidate, results: Sequence[TrialResult]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from kmha.verify.chains.attention import ROLES
 from kmha.verify.diagnosing import guessing, matching, naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.evidence.source_text import mentions
-from kmha.verify.diagnosing.function_candidate import held_by
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate, held_by
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, UNKNOWN
 from kmha.verify.wording import ended
@@ -27,7 +27,6 @@ SUFFICIENT = 3  # number of calls without masks for a verdict if all calls with 
 RAISING = re.compile("mask-items-as-heads|decoder-masks-")
 NO_ARRAY = re.compile("(^|_)(fn|func|function|callback|size|pos)$")  # arguments that take no mask
 EXCHANGED = {"mix-key-value-swapped", "logits-key-query", "heads-reshaped", "heads-reshaped-and-merged"}
-# Code that means the decoder of a language model.
 DECODES = r"(?i)causal(?!\s*=\s*False)|triu|tril|future|look_?ahead|decode|\b(tgt|trg|target)"
 IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
 
@@ -60,26 +59,31 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if found.candidate.chain != "attention":  # perhaps kmha has not passed the mask
         if found.verdict == UNKNOWN:
             lines += (*_untold(found.candidate), *_without_memory(found.candidate), *_of_one_layer(found))
-        decodes = mentions(found.candidate, DECODES) or re.search("decode|causal", found.candidate.name.lower())
-        if unmasked and not (lines or _remedies(found) or decodes):
+        if unmasked and not (lines or _remedies(found) or _decodes(found.candidate)):
             lines = ["If its self-attention is not meant to be causal, say so: --set causal=false."]
         return (*lines, *_remedies(found)) if lines or unmasked else ()
     lines += _of_attention(found)
     return (*lines, *_remedies(found)) if lines else ()
 
 
+def _decodes(candidate: Any) -> bool:
+    """Return whether a name or the code means the decoder of a language model."""
+    return bool(re.search("decode|causal", candidate.name.lower())) or bool(mentions(candidate, DECODES))
+
+
 def _of_attention(found: "Diagnosis") -> Iterator[str]:
     """Yield what would help to judge an attention layer or function."""
-    function = getattr(found.candidate, "function", None)
-    held = "" if function is None or hasattr(found.candidate, "layer") else held_by(function)
-    if found.verdict == UNKNOWN and held:
+    candidate = found.candidate
+    is_function = isinstance(candidate, FunctionCandidate) and not hasattr(candidate, "layer")
+    held = held_by(getattr(candidate, "function", None)) if found.verdict == UNKNOWN and is_function else ""
+    if held:
         yield f"It keeps `{held}`, which may contain weights that kmha does not see."
     if found.verdict == UNKNOWN or len(found.mistakes) > 1:
         yield from _weights(found)
     elif {mistake.id for mistake in found.mistakes} & EXCHANGED:
         yield from _packing(found)
     only_masked = all(result.trial.masked for result in found.results if result.wrong)
-    if found.verdict == UNKNOWN and only_masked and found.candidate.said_meaning is None:
+    if found.verdict == UNKNOWN and only_masked and candidate.said_meaning is None:
         yield "Only calls with masks differ. Say what True means in its mask: --mask attends, hides or adds."
 
 

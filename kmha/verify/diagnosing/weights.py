@@ -224,9 +224,8 @@ def arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], groupe
     Raises:
         UnknownWeightsError: No roles and forms match the variables.
     """
-    orders = _orders(variables, sizes, _INTERLEAVED if grouped else _INTERLEAVED[-1:])
-    orders = orders if grouped or orders == [[*variables]] else [[*variables], *orders]
-    found = [slots for each in orders for slots in _arrangements(each, sizes, grouped)]
+    ways = ("roles", "groups", "pairs") if grouped else ("whole", "pairs")
+    found = [slots for each in _orders(variables, sizes, ways) for slots in _arrangements(each, sizes, grouped)]
     if not found and variables:
         wanted = ", ".join(f"{letter}={size}" for letter, size in sizes.items())
         raise UnknownWeightsError(
@@ -245,13 +244,8 @@ def possible(variables: Sequence[Variable], sizes: Mapping[str, int]) -> list[li
         return arrangements(variables, sizes, grouped=True)
 
 
-# How the heads of query, key and value follow each other where keys and values have fewer: one role after another; in
-# each group, the queries' heads and then those of key and value; or the queries' heads, and then pairs.
-_INTERLEAVED = ("roles", "groups", "pairs")
-
-
 def _orders(variables: Sequence[Variable], sizes: Mapping[str, int], ways: Sequence[str]) -> list[list[Variable]]:
-    """Return the variables, with packed ones in parts: once for each of the `ways` that gives other parts."""
+    """Return the variables, with packed ones in parts: once for each of the `ways` of `_unpacked` that gives others."""
     found: dict[Any, list[Variable]] = {}
     for how in ways:
         parts = [part for each in variables for part in _unpacked(each, sizes, how)]
@@ -260,9 +254,20 @@ def _orders(variables: Sequence[Variable], sizes: Mapping[str, int], ways: Seque
 
 
 def _unpacked(variable: Variable, sizes: Mapping[str, int], how: str) -> list[Variable]:
-    """Return the queries', keys' and values' outputs of a packed layer in which keys and values have fewer heads."""
+    """Return the queries', keys' and values' outputs of a packed layer, or the variable if it is none.
+
+    Args:
+        variable: Variable.
+        sizes: Sizes, keyed by letter.
+        how: How the heads follow each other: "roles" (one role after another), "groups" (in each group, the queries'
+            heads and then those of key and value), "pairs" (the queries' heads, and then pairs of key and value, of
+            which there may be as many), or "whole" (the variable stays as it is).
+    """
     role, is_bias = naming.weight(variable.path)
-    if role not in ("packed", None) or len(variable.shape) > 2 or not (is_bias or variable.transposed is not None):
+    unknown = (
+        role not in ("packed", None) or len(variable.shape) > 2 or not (is_bias or variable.transposed is not None)
+    )
+    if how == "whole" or unknown:
         return [variable]
     heads, size = sizes["H"], sizes["O"]
     axis = 0 if variable.transposed else len(variable.shape) - 1

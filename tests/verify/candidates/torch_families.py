@@ -29,13 +29,8 @@ class Projected(nn.Module):
         return self.out_proj(mixed(logits if hidden is None else logits.masked_fill(hidden, -torch.inf), value))
 
 
-class HeadsLast(nn.Module):
+class HeadsLast(Projected):
     """It returns the scores as (B, T, S, H)."""
-
-    def __init__(self, dim, heads, scale=True):
-        super().__init__()
-        self.heads, self.factor = heads, (dim // heads) ** -0.5 if scale else 1.0
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(dim, dim) for _ in range(4))
 
     def forward(self, query, key, value):
         layers = (self.q_proj, self.k_proj, self.v_proj)
@@ -273,19 +268,34 @@ class HeadsBeforeItems(Projected):
         return self.out_proj(torch.cat((torch.softmax(logits, -1) @ value).chunk(self.heads), -1))
 
 
-class OneMask(nn.Module):
-    """A decoder layer whose only mask is self-attention's, although its name has a plural."""
-
+class TwoAttentions(nn.Module):
     def __init__(self, dim, heads, ffn_dim, scale=True):
         super().__init__()
-        self.self_attn, self.src_attn = Projected(dim, heads, scale), Projected(dim, heads, scale)
+        self.self_attn, self.cross_attn = Projected(dim, heads, scale), Projected(dim, heads, scale)
         self.ffn = nn.Sequential(nn.Linear(dim, ffn_dim), nn.ReLU(), nn.Linear(ffn_dim, dim))
         self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(dim) for _ in range(3))
 
-    def forward(self, tgt, memory, attn_masks=None):
-        x = self.norm1(tgt + self.self_attn(tgt, tgt, attn_masks))
-        x = self.norm2(x + self.src_attn(x, memory))
+    def decode(self, x, memory, hidden):
+        x = self.norm1(x + self.self_attn(x, x, hidden))
+        x = self.norm2(x + self.cross_attn(x, memory))
         return self.norm3(x + self.ffn(x))
+
+
+class OneMask(TwoAttentions):
+    """A decoder layer whose only mask is self-attention's, although its name has a plural."""
+
+    def forward(self, tgt, memory, attn_masks=None):
+        return self.decode(tgt, memory, attn_masks)
+
+
+class OwnPadding(TwoAttentions):
+    """A decoder layer that is causal by itself, and whose only mask is the padding of its own input."""
+
+    def forward(self, x, encoder_hidden_states, key_padding_mask=None):
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        if key_padding_mask is not None:
+            hidden = hidden | key_padding_mask[:, None, None]
+        return self.decode(x, encoder_hidden_states, hidden)
 
 
 class BothPaddings(Layer):
@@ -321,24 +331,6 @@ class LayerBefore(nn.Module):
     def forward(self, x):
         inner = self.proj_in(self.norm_in(x))
         return x + self.norm_out(self.attn(inner, inner))
-
-
-class OwnPadding(nn.Module):
-    """A decoder layer that is causal by itself, and whose only mask is the padding of its own input."""
-
-    def __init__(self, dim, heads, ffn_dim, scale=True):
-        super().__init__()
-        self.self_attn, self.cross_attn = Projected(dim, heads, scale), Projected(dim, heads, scale)
-        self.ffn = nn.Sequential(nn.Linear(dim, ffn_dim), nn.ReLU(), nn.Linear(ffn_dim, dim))
-        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(dim) for _ in range(3))
-
-    def forward(self, x, encoder_hidden_states, key_padding_mask=None):
-        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-        if key_padding_mask is not None:
-            hidden = hidden | key_padding_mask[:, None, None]
-        x = self.norm1(x + self.self_attn(x, x, hidden))
-        x = self.norm2(x + self.cross_attn(x, encoder_hidden_states))
-        return self.norm3(x + self.ffn(x))
 
 
 class PositionalLookup(nn.Module):

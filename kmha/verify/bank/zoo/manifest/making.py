@@ -4,7 +4,6 @@ torch and flax are imported only when something is made.
 """
 
 import importlib
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -61,22 +60,24 @@ def config(where: str, **settings: Any) -> Any:
 def called(layer: Any, call: Callable[..., Any]) -> Any:
     """Return a module that contains `layer`, and whose `forward(x, mask=None)` returns `call(layer, x, mask)`.
 
-    If `call` takes no mask, neither does `forward`: a mask that is ignored is a mistake. Some layers need more than an
-    input and a mask, such as rotary angles for each position or a mask object of their package. What a model computes
-    and hands to them, `call` computes here.
+    Some layers need more than an input and a mask, such as rotary angles for each position or a mask object of their
+    package. What a model computes and hands to them, `call` computes here.
+    """
+    return with_forward(layer, lambda self, x, mask=None: call(self.layer, x, mask))
+
+
+def with_forward(layer: Any, call: Callable[..., Any]) -> Any:
+    """Return a module that contains `layer`, and whose method `forward` is the function `call`.
+
+    The function takes a mask only if it uses it: a mask that is ignored is a mistake.
     """
     import torch
 
     class Called(torch.nn.Module):
+        forward = call
+
         def __init__(self) -> None:
             super().__init__()
             self.layer = layer
 
-        def forward(self, x: Any) -> Any:
-            return call(self.layer, x)
-
-    class CalledWithMask(Called):
-        def forward(self, x: Any, mask: Any = None) -> Any:
-            return call(self.layer, x, mask)
-
-    return CalledWithMask() if "mask" in inspect.signature(call).parameters else Called()
+    return Called()

@@ -50,70 +50,38 @@ def _clip_function(found: Any) -> Any:
     return attention
 
 
-def _bound(*arguments: Any, **more: Any) -> Callable[[Any], Any]:
-    """Return a function that makes an object whose call is one of a layer of triton-neural with its parameters."""
+def _bound(call: Callable[..., Any], *arguments: Any) -> Callable[[Any], Any]:
+    """Return a function that makes an object with a layer of triton-neural and its parameters, whose call is `call`."""
 
     def make(found: Any) -> Any:
         import jax
 
         class Called:
-            def __init__(self) -> None:
-                self.layer = found(*arguments, **more)
-                self.params = self.layer.init(jax.random.key(0), (2, 7, WIDTH))
+            __call__ = call
 
-            def __call__(self, x: Any, mask: Any = None) -> Any:
-                return self.layer(x, self.params, mask=mask)
-
-        return Called()
-
-    return make
-
-
-def _bound_without_mask(*arguments: Any) -> Callable[[Any], Any]:
-    """Return a function that makes an object like those of `_bound`, of a layer that takes no mask."""
-
-    def make(found: Any) -> Any:
-        import jax
-
-        class Called:
             def __init__(self) -> None:
                 self.layer = found(*arguments)
                 self.params = self.layer.init(jax.random.key(0), (2, 7, WIDTH))
 
-            def __call__(self, x: Any) -> Any:
-                return self.layer(x, self.params)
-
         return Called()
 
     return make
 
 
-def _bound_cross_attention(found: Any) -> Any:
-    import jax
-
-    class Called:
-        def __init__(self) -> None:
-            self.layer = found(WIDTH, HEADS)
-            self.params = self.layer.init(jax.random.key(0), (2, 7, WIDTH))
-
-        def __call__(self, query: Any, key_value: Any, mask: Any = None) -> Any:
-            return self.layer(query, key_value, self.params, mask=mask)
-
-    return Called()
+def _alone(self: Any, x: Any) -> Any:
+    return self.layer(x, self.params)
 
 
-def _bound_decoder(found: Any) -> Any:
-    import jax
+def _with_mask(self: Any, x: Any, mask: Any = None) -> Any:
+    return self.layer(x, self.params, mask=mask)
 
-    class Called:
-        def __init__(self) -> None:
-            self.layer = found(WIDTH, HEADS, INNER, 0.0)
-            self.params = self.layer.init(jax.random.key(0), (2, 7, WIDTH))
 
-        def __call__(self, x: Any, memory: Any, mask: Any = None) -> Any:
-            return self.layer(x, self.params, encoder_output=memory, self_attn_mask=mask)
+def _crossing(self: Any, query: Any, key_value: Any, mask: Any = None) -> Any:
+    return self.layer(query, key_value, self.params, mask=mask)
 
-    return Called()
+
+def _decoding(self: Any, x: Any, memory: Any, mask: Any = None) -> Any:
+    return self.layer(x, self.params, encoder_output=memory, self_attn_mask=mask)
 
 
 def _synax(found: Any) -> Any:
@@ -261,14 +229,16 @@ _tunix = of("google-tunix", "tunix.models.gemma3.vision:", "jax")
 ENTRIES: tuple[Entry, ...] = (
     _inox("MultiheadAttention", "attention", with_key(WIDTH, heads=HEADS), mask="attends"),
     _inox("MultiheadAttention", "attention", with_key(WIDTH, heads=HEADS, causal=True), mask="attends"),
-    _triton("SelfAttention", "attention", _bound(WIDTH, HEADS), mask="attends"),
-    _triton("MaskedSelfAttention", "attention", _bound(WIDTH, HEADS), mask="attends"),
-    _triton("CrossAttention", "attention", _bound_cross_attention, mask="attends"),
-    _triton("FlashAttention", "attention", _bound_without_mask(WIDTH, HEADS, 4)),
-    _triton("TransformerLayer", "encoder", _bound(WIDTH, HEADS, INNER, 0.0), norm="post", mask="attends"),
-    _triton("TransformerDecoderLayer", "decoder", _bound_decoder, norm="post", mask="attends"),
-    _triton("PositionalEncoding", "embedding", _bound_without_mask(WIDTH, LENGTH)),
-    _triton("LearnedPositionalEmbedding", "embedding", _bound_without_mask(LENGTH, WIDTH)),
+    _triton("SelfAttention", "attention", _bound(_with_mask, WIDTH, HEADS), mask="attends"),
+    _triton("MaskedSelfAttention", "attention", _bound(_with_mask, WIDTH, HEADS), mask="attends"),
+    _triton("CrossAttention", "attention", _bound(_crossing, WIDTH, HEADS), mask="attends"),
+    _triton("FlashAttention", "attention", _bound(_alone, WIDTH, HEADS, 4)),
+    _triton("TransformerLayer", "encoder", _bound(_with_mask, WIDTH, HEADS, INNER, 0.0), norm="post", mask="attends"),
+    _triton(
+        "TransformerDecoderLayer", "decoder", _bound(_decoding, WIDTH, HEADS, INNER, 0.0), norm="post", mask="attends"
+    ),
+    _triton("PositionalEncoding", "embedding", _bound(_alone, WIDTH, LENGTH)),
+    _triton("LearnedPositionalEmbedding", "embedding", _bound(_alone, LENGTH, WIDTH)),
     Entry("synax", "synax:Attention", "attention", "jax", _synax, mask="attends"),
     _tunix("VisionAttention", "attention", with_rngs(WIDTH, HEADS)),
     _tunix(

@@ -26,40 +26,11 @@ from kmha.verify.bank.zoo.manifest.making import (
     called,
     config,
     of,
+    with_forward,
 )
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 WIDER = 24  # the layer of grouped-query-attention-pytorch takes heads of 8, 16, ... features
-
-
-def _with_keys(layer: Any, call: Callable[..., Any]) -> Any:
-    """Return a module that contains `layer`, and whose `forward` takes a query, key, value and mask."""
-    import torch
-
-    class Called(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = layer
-
-        def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
-            return call(self.layer, query, key, value, mask)
-
-    return Called()
-
-
-def _with_memory(layer: Any, call: Callable[..., Any]) -> Any:
-    """Return a module that contains `layer`, and whose `forward` takes an input, the encoder's output and a mask."""
-    import torch
-
-    class Called(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = layer
-
-        def forward(self, x: Any, memory: Any, mask: Any = None) -> Any:
-            return call(self.layer, x, memory, mask)
-
-    return Called()
 
 
 def _hut_function(found: Any) -> Any:
@@ -98,10 +69,8 @@ def _mead_function(found: Any) -> Any:
 
 
 def _mead_attention(found: Any) -> Any:
-    def call(layer: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
-        return layer((query, key, value, mask))
-
-    return _with_keys(found(HEADS, WIDTH, 0.0, scale=True), call)
+    layer = found(HEADS, WIDTH, 0.0, scale=True)
+    return with_forward(layer, lambda self, query, key, value, mask=None: self.layer((query, key, value, mask)))
 
 
 def _mead_encoder(found: Any) -> Any:
@@ -112,7 +81,7 @@ def _mead_encoder(found: Any) -> Any:
 def _mead_decoder(found: Any) -> Any:
     """Make a decoder layer whose mask is the one of its self-attention."""
     layer = found(HEADS, WIDTH, 0.0, d_ff=INNER, layer_norms_after=True)
-    return _with_memory(layer, lambda layer, x, memory, mask: layer((x, memory, None, mask)))
+    return with_forward(layer, lambda self, x, memory, mask=None: self.layer((x, memory, None, mask)))
 
 
 def _residuals(found: Any) -> Any:
@@ -167,18 +136,18 @@ def _formers_layer(found: Any) -> Any:
 def _formers_decoder(found: Any) -> Any:
     attentions = (_formers_attention("SelfAttention", causal=True), _formers_attention("CrossAttention"))
     layer = found(*attentions, *_formers_rest(3))
-    return _with_memory(layer, lambda layer, x, memory, mask: layer(_padded(x), _padded(memory, mask)).x)
+    return with_forward(layer, lambda self, x, memory, mask=None: self.layer(_padded(x), _padded(memory, mask)).x)
 
 
 def _stated_attention(found: Any) -> Any:
     """Make an attention that is handed an empty state, as at the start of its model."""
 
-    def call(layer: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
+    def call(self: Any, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
         from transformer.model.state import AttentionState
 
-        return layer(query, key, value, mask, AttentionState(), False)[0]
+        return self.layer(query, key, value, mask, AttentionState(), False)[0]
 
-    return _with_keys(found(WIDTH, HEADS, 0.0, None), call)
+    return with_forward(found(WIDTH, HEADS, 0.0, None), call)
 
 
 def _stated_encoder(found: Any) -> Any:
@@ -193,12 +162,12 @@ def _stated_encoder(found: Any) -> Any:
 def _stated_decoder(found: Any) -> Any:
     """Make a decoder layer whose mask is the one of its self-attention."""
 
-    def call(layer: Any, x: Any, memory: Any, mask: Any) -> Any:
+    def call(self: Any, x: Any, memory: Any, mask: Any = None) -> Any:
         from transformer.model.state import LayerState
 
-        return layer(x, memory, mask, None, LayerState(), False)[0]
+        return self.layer(x, memory, mask, None, LayerState(), False)[0]
 
-    return _with_memory(found(WIDTH, INNER, HEADS, 0.0, True), call)
+    return with_forward(found(WIDTH, INNER, HEADS, 0.0, True), call)
 
 
 _bert = of("simple-bert-pytorch", "simple_bert_pytorch.modules:")

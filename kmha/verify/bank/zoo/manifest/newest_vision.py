@@ -15,7 +15,7 @@ installs a module that is called `utils`. `mnistvit` and `transcv` have no atten
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
-from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, WIDTH, called, of
+from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, WIDTH, of, with_forward
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 
@@ -29,36 +29,17 @@ def _angles(length: int) -> Any:
 
 def _formula_attention(found: Any) -> Any:
     """Make an attention of queries and of one input for keys and values, without rotary angles."""
-    import torch
-
-    class Called(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = found(WIDTH, HEADS)
-
-        def forward(self, query: Any, key_value: Any) -> Any:
-            return self.layer(query, key_value, None)
-
-    return Called()
+    return with_forward(found(WIDTH, HEADS), lambda self, query, key_value: self.layer(query, key_value, None))
 
 
 def _formula_decoder(found: Any) -> Any:
-    import torch
-
-    class Called(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = found(WIDTH, HEADS, INNER, use_rope_self_attn=True)
-
-        def forward(self, x: Any, memory: Any) -> Any:
-            return self.layer(x, memory, _angles(x.shape[1]))
-
-    return Called()
+    layer = found(WIDTH, HEADS, INNER, use_rope_self_attn=True)
+    return with_forward(layer, lambda self, x, memory: self.layer(x, memory, _angles(x.shape[1])))
 
 
 def _series(layer: Any) -> Any:
     """Return a module that calls a layer of toto with one variate."""
-    return called(layer, lambda layer, x: layer(0, x[:, None])[:, 0])
+    return with_forward(layer, lambda self, x: self.layer(0, x[:, None])[:, 0])
 
 
 def _series_attention(found: Any) -> Any:
@@ -68,7 +49,7 @@ def _series_attention(found: Any) -> Any:
 def _variates(found: Any) -> Any:
     """Make a module that attends to all variates of one point of time."""
     layer = found(WIDTH, HEADS, 0.0, None, False)
-    return called(layer, lambda layer, x: layer(0, x[:, :, None])[:, :, 0])
+    return with_forward(layer, lambda self, x: self.layer(0, x[:, :, None])[:, :, 0])
 
 
 def _series_layer(found: Any) -> Any:
