@@ -5,7 +5,16 @@ import re
 from collections.abc import Iterator
 
 from kmha.verify.bank.zoo.operators.operator import operator
-from kmha.verify.bank.zoo.operators.source import Edit, Source, called, is_module, name_of, pattern_of, role_of_name
+from kmha.verify.bank.zoo.operators.source import (
+    Edit,
+    Source,
+    called,
+    is_module,
+    name_of,
+    pattern_of,
+    role,
+    role_of_name,
+)
 
 RESHAPES = ("view", "reshape", "unflatten")
 TRANSPOSES = ("transpose", "swapaxes", "permute")
@@ -51,10 +60,10 @@ def _splits(source: Source) -> Iterator[tuple[ast.Call, ast.Call, list[str]]]:
 
 
 def _roles(source: Source, node: ast.AST) -> tuple[str, ...]:
-    """Return the role that a statement assigns, or none."""
+    """Return the role that a statement assigns, or that of the array it is made from, or none."""
     statement = source.statement(node)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    found = role_of_name(name_of(target)) if target is not None else ""
+    found = (role_of_name(name_of(target)) if target is not None else "") or role(node)
     return (found,) if found else ()
 
 

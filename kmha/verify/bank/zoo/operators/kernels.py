@@ -59,9 +59,14 @@ def kernel_of_other_role(source: Source) -> Iterator[Edit]:
     for _, calls in _by_role(source):
         for used, role in known:
             if {used, role} <= calls.keys():
-                alike = [source.code(argument) for argument in (*calls[used].args[:1], *calls[role].args[:1])]
-                same = (SAME_INPUT[used, role],) if alike[:1] == alike[1:] and (used, role) in SAME_INPUT else ()
-                yield Edit(calls[role].func, source.code(calls[used].func), (f"kernels-{used}-for-{role}", *same))
+                yield Edit(calls[role].func, source.code(calls[used].func), _shared_ids(source, calls, used, role))
+
+
+def _shared_ids(source: Source, calls: dict[str, ast.Call], used: str, role: str) -> tuple[str, ...]:
+    """Return the ids for one role's kernel that is used for another one, too."""
+    inputs = {source.code(calls[each].args[0]) if each in calls else each for each in (used, role)}
+    same = SAME_INPUT.get((used, role), "") if len(inputs) == 1 or source.kind == "encoder" else ""
+    return tuple(filter(None, (f"kernels-{used}-for-{role}", same)))
 
 
 @operator("kernels-swapped")
@@ -111,9 +116,12 @@ def projection_shared(source: Source) -> Iterator[Edit]:
         if isinstance(target, ast.Attribute) and layer and role_of_name(target.attr) and len(node.targets) == 1:
             made.setdefault(source.around(node, *FUNCTIONS), {}).setdefault(role_of_name(target.attr), node)
     for found in made.values():
+        home = source.home(next(iter(found.values())))
+        calls = next((each for function, each in _by_role(source) if source.home(function) is home), {})
         for used, role in (("query", "key"), ("key", "value"), ("query", "value")):
             if {used, role} <= found.keys() and found[used].lineno < found[role].lineno:
-                yield Edit(found[role].value, source.code(found[used].targets[0]), (f"kernels-{used}-for-{role}",))
+                ids = _shared_ids(source, calls, used, role)
+                yield Edit(found[role].value, source.code(found[used].targets[0]), ids)
 
 
 INPUTS = {

@@ -109,9 +109,10 @@ SAME = {
 
 
 def _of_one_input(source: Source, node: ast.AST, wrong: str, other: str) -> tuple[str, ...]:
-    """Return the ids of an exchange after one fused projection of one input, which exchanges kernels too."""
+    """Return the ids of an exchange after projections of one input, which exchanges kernels too."""
     fused = r"\bqkv\w*(\.chunk|\.unbind|\(x\))"
-    return SAME.get((wrong, other), ()) if re.search(fused, source.code(source.around(node, *FUNCTIONS))) else ()
+    same = source.kind == "encoder" or re.search(fused, source.code(source.around(node, *FUNCTIONS)))
+    return SAME.get((wrong, other), ()) if same else ()
 
 
 operators(

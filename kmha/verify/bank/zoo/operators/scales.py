@@ -4,12 +4,13 @@ import ast
 from collections.abc import Iterator
 
 from kmha.verify.bank.zoo.operators.operator import operator
-from kmha.verify.bank.zoo.operators.source import Edit, Source, called, name_of, words
+from kmha.verify.bank.zoo.operators.source import FUNCTIONS, Edit, Source, called, name_of, words
 
 ROOTS = ("sqrt", "rsqrt")
 PRODUCTS = ("multiply", "mul", "divide", "truediv", "div", "true_divide", "scalar_mul")
 SCALES = {"scale", "scaling", "sqrt", "rsqrt", "scaler"}
 HEADS = ("num_heads", "n_heads", "n_head", "heads", "nhead", "num_attention_heads", "h", "head", "n_h", "num_head")
+DRAWS = {"normal", "uniform", "randn", "rand", "truncated_normal", "standard_normal"}
 SIZES = {"head", "dk", "d", "dim", "key", "size", "dh", "hs", "qk", "hd"}
 
 
@@ -47,8 +48,8 @@ def _scaled(source: Source) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
             array, scale = node.args
         else:
             continue
-        constant = isinstance(array, ast.Constant) or is_scale(array) or _is_relative(source, array)
-        if is_scale(scale) and not constant and source.attends(node) and source.kind != "embedding":
+        constant = isinstance(array, ast.Constant) or is_scale(array) or _is_relative(source, array) or _draws(array)
+        if is_scale(scale) and not constant and _of_attention(source, node):
             yield node, array, scale
 
 
@@ -57,12 +58,28 @@ def _is_relative(source: Source, array: ast.expr) -> bool:
     return bool({"rel", "relative"} & set(words(source.code(array))))
 
 
+def _draws(node: ast.AST) -> bool:
+    return any(called(each) in DRAWS for each in ast.walk(node))
+
+
+def _of_attention(source: Source, node: ast.AST) -> bool:
+    """Return whether a scale is that of the logits, and not of a table of positions or of random first weights."""
+    if not source.attends(node) or source.kind == "embedding":
+        return False
+    name = name_of(node.targets[0]) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
+    for each in ast.walk(source.around(node, *FUNCTIONS)) if name else ():
+        factors = [each.left, each.right] if isinstance(each, ast.BinOp) else []
+        if name in map(name_of, factors) and any(map(_draws, factors)):
+            return False
+    return True
+
+
 def _definitions(source: Source) -> Iterator[ast.expr]:
     """Yield the expressions that define the attention's scale: assigned to a name such as `self.scale`, or used."""
     for node in source.walk(ast.Assign):
         (target, *_), value = node.targets, node.value
         # Not a root of a variance, and not a scale that is chosen by a flag.
-        if is_scale(target) and is_scale(value) and source.attends(node) and source.kind != "embedding":
+        if is_scale(target) and is_scale(value) and _of_attention(source, node):
             yield value
     for _, _, scale in _scaled(source):
         if not isinstance(scale, ast.Name | ast.Attribute):
@@ -83,7 +100,7 @@ def dropped(source: Source) -> Iterator[Edit]:
 def one(source: Source) -> Iterator[Edit]:
     """Set the scale to 1 where it is defined, or where it is passed to a function that computes attention."""
     for node in source.walk(ast.Assign):
-        if is_scale(node.targets[0]) and is_scale(node.value) and source.attends(node):
+        if is_scale(node.targets[0]) and is_scale(node.value) and _of_attention(source, node):
             yield Edit(node.value, "1.0")
     for call in source.walk(ast.Call):
         for each in call.keywords:
@@ -163,7 +180,7 @@ def of_length(source: Source) -> Iterator[Edit]:
     for node in source.walk(ast.Assign):
         # d_k = q.size(-1), which a later line takes the root of.
         axis = _axis(source, node.value)
-        if axis is not None and name_of(node.targets[0]) and source.attends(node) and source.kind != "embedding":
+        if axis is not None and name_of(node.targets[0]) and _of_attention(source, node):
             yield Edit(axis, "-2")
 
 

@@ -494,3 +494,43 @@ class Residual:
 
     assert edited("residual-sublayer-doubled") == "x = res + 2.0 * x"
     assert edited("residual-unused") == "x = (res)"
+
+
+def test_a_kernel_for_two_roles_is_an_exchange_too_where_they_have_one_input():
+    """It computes the same function as the other mistake, so that either name is right."""
+    shared = [edit.ids for edit in OPERATORS["projection-shared"].edits(Source(TORCH, ["Attention"], "attention"))]
+    assert shared == [
+        ("kernels-query-for-key",),
+        ("kernels-key-for-value", "mix-key"),
+        ("kernels-query-for-value",),
+    ]
+    (edit,) = OPERATORS["logits-query-query"].edits(Source(TORCH, ["Attention"], "encoder"))
+    assert "kernels-query-for-key" in edit.ids
+    (edit,) = OPERATORS["logits-query-query"].edits(Source(TORCH, ["Attention"], "attention"))
+    assert "kernels-query-for-key" not in edit.ids
+
+
+def test_the_role_of_a_split_is_that_of_its_array_if_the_new_name_says_none():
+    text = """
+def attention(query_projected):
+    query_heads = query_projected.view(2, 5, 3, 4).transpose(1, 2)
+"""
+    (edit,) = OPERATORS["heads-reshaped"].edits(Source(text, ["attention"], "attention"))
+    assert edit.ids == ("heads-reshaped-query",)
+
+
+def test_the_scale_of_first_weights_is_not_that_of_the_logits():
+    text = """
+class Attention:
+    def init(self, rng):
+        scale = jnp.sqrt(1.0 / self.dim)
+        return {"w_q": random.normal(rng, (12, 12)) * scale, "w_k": random.normal(rng, (12, 12)) / jnp.sqrt(self.dim)}
+
+    def __call__(self, query, key):
+        scale = jnp.sqrt(1.0 / self.head_dim)
+        return softmax(query @ key * scale)
+"""
+    source = Source(text, ["Attention"], "attention")
+    for operator in ("scale-one", "scale-dropped", "scale-without-root", "scale-multiplied"):
+        assert {edit.line for edit in OPERATORS[operator].edits(source)} <= {8, 9}, operator
+    assert [edit.line for edit in OPERATORS["scale-one"].edits(source)] == [8]
