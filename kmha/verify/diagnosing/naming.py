@@ -108,13 +108,12 @@ _ROLES = {
     "packed": "queryKeyValue|qkv|inproj|cattn|kqv",
     "key_value": "kv|keyvalue",
 }
-_BEFORE = "(?:head[0-9]+|to|w|b|kernel|weights?|weight|bias|linear|dense|fc|proj|self|attn|att|layer|i|ff(?=[qkv]))*"
-_AFTER = (
-    "(?:proj(?:ection)?|emb(?:ed(?:ding)?)?|kernel|weights?|bias|linear|dense|layer|transform|matrix|line?|fc|net|w|b)*"
-)
+_KINDS = "w|b|kernel|weights?|bias(?:es)?|linear|dense|layer|fc"
+_BEFORE = f"(?:head[0-9]+|to|{_KINDS}|proj|self|attn|att|i|ff(?=[qkv]))*"
+_AFTER = f"(?:proj(?:ection)?|emb(?:ed(?:ding)?)?|{_KINDS}|transform|matrix|line?|net)*"
 _WEIGHTS = {role: re.compile(f"^{_BEFORE}(?:{names.lower()}){_AFTER}[0-9]*$") for role, names in _ROLES.items()}
 _OF = "query|key|value|output|out|qkv|q|k|v|o"
-_BIAS = re.compile(rf"^(?:b|bias|.*bias|b(?:{_OF})|(?:{_OF})b)[0-9]*$")
+_BIAS = re.compile(rf"^(?:b|.*bias(?:es)?|b(?:{_OF})|(?:{_OF})b)[0-9]*$")
 
 
 def plain(name: str) -> str:
@@ -188,7 +187,7 @@ def without_kind(name: str) -> str:
     >>> without_kind("projection_kernel"), without_kind("projection_bias"), without_kind("w_1"), without_kind("b_1")
     ('projection', 'projection', '1', '1')
     """
-    return re.sub(r"kernel|weights?|bias|^[wb](?=[^a-z]|$)", "", plain(name)) or plain(name)
+    return re.sub(r"kernel|weights?|bias(es)?|^[wb](?=[^a-z]|$)", "", plain(name)) or plain(name)
 
 
 def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:

@@ -17,7 +17,8 @@ from kmha.verify.diagnosing.copies import copied
 from kmha.verify.diagnosing.weights import Slot, Variable
 
 # Names of arrays that a constructor computes, and that nobody trains.
-CONSTANTS = re.compile(r"mask|tri[lu]|pos|(^|[._])pe([._]|$)|sin|cos|freq|angle|cache|grad|encoding")
+CONSTANTS = re.compile(r"mask|tri[lu]|pos|(^|[._])pe([._]|$)|sin|cos|freq|angle|cache|grad|encoding|last_(in|out)put")
+DATA = ("data", "_data", "array")  # attributes of a package's own tensors, which the name of a weight does not need
 GRADIENT = re.compile(r"^d_?")
 PACKAGES = (*frameworks.FRAMEWORKS, "jaxlib", "builtins", "functools")  # their objects hold no weights of a layer
 
@@ -195,7 +196,8 @@ class PlainAdapter(Adapter):
         def read() -> np.ndarray:
             return frameworks.to_numpy(place.value())
 
-        return Variable(place.path, tuple(place.value().shape), assign, read)
+        shape = tuple(place.value().shape)
+        return Variable(place.path, shape, assign, read, transposed=None if len(shape) == 2 else False)
 
     def parts(self, layer: Any) -> list[Any]:
         """Return the objects inside a layer."""
@@ -228,13 +230,22 @@ def is_plain(layer_class: type) -> bool:
 
 
 def is_plain_layer(thing: Any) -> bool:
-    """Return whether an object has `call` or `forward`, or is called as a function is and holds three matrices."""
-    if any(hasattr(thing, method) for method in ("call", "forward")):
+    """Return whether an object has `call` or `forward`, or is called as a function is and holds one, or three matrices.
+
+    An object that it holds may make its weights in its first call.
+    """
+    if _has_layer_method(thing):
         return True
     if isinstance(thing, type) or inspect.isroutine(thing) or not is_plain(type(thing)):
         return False
+    if any(_may_hold(value) and _has_layer_method(value) for value in _attributes(thing).values()):
+        return True
     matrices = (place for place in places_of(thing) if len(place.value().shape) > 1)
     return len([*itertools.islice(matrices, 3)]) == 3
+
+
+def _has_layer_method(thing: Any) -> bool:
+    return any(hasattr(thing, method) for method in ("call", "forward"))
 
 
 def keeps_results(thing: Any) -> bool:
@@ -274,7 +285,7 @@ def places_of(
     items = _items(owner)
     for key, value in items:
         is_name = not isinstance(owner, list | dict | tuple) or hasattr(owner, "_fields")
-        name = f"{path}.{key}" if path else str(key)
+        name = path if parent and is_name and key in DATA else f"{path}.{key}" if path else str(key)
         place = Place(name, f"{code}.{key}" if is_name else f"{code}[{key!r}]", owner, key, parent)
         if _is_array(value):
             if constants or not (CONSTANTS.search(name.lower()) or _is_gradient(key, value, dict(items))):
@@ -292,7 +303,7 @@ def _is_gradient(key: Any, array: Any, siblings: Mapping[Any, Any]) -> bool:
 
 def _items(owner: Any) -> list[tuple[Any, Any]]:
     """Return what an object, list, dict or tuple holds, each item with its name, index or key."""
-    items: Iterable[tuple[Any, Any]] = () if isinstance(owner, type) else getattr(owner, "__dict__", {}).items()
+    items: Iterable[tuple[Any, Any]] = () if isinstance(owner, type) else _attributes(owner).items()
     fields = getattr(owner, "_fields", None)
     if fields and isinstance(owner, tuple):
         items = zip(fields, owner, strict=True)
@@ -301,6 +312,13 @@ def _items(owner: Any) -> list[tuple[Any, Any]]:
     elif isinstance(owner, dict):
         items = owner.items()
     return [(key, value) for key, value in items if not str(key).startswith("_self_")]  # TensorFlow's own lists
+
+
+def _attributes(thing: Any) -> dict[str, Any]:
+    """Return the attributes of an object, also of one whose class lists them in `__slots__`."""
+    slots = [vars(each).get("__slots__", ()) for each in type(thing).__mro__]
+    names = itertools.chain(*((each,) if isinstance(each, str) else each for each in slots))
+    return {name: getattr(thing, name) for name in names if hasattr(thing, name)} | getattr(thing, "__dict__", {})
 
 
 def _is_array(value: Any) -> bool:
@@ -318,4 +336,5 @@ def _may_hold(value: Any) -> bool:
     if isinstance(value, list | dict | tuple):
         return True
     home = str(getattr(type(value), "__module__", "")).split(".")[0]
-    return hasattr(value, "__dict__") and not inspect.isroutine(value) and home not in PACKAGES
+    has_attributes = hasattr(value, "__dict__") or hasattr(type(value), "__slots__")
+    return has_attributes and not inspect.isroutine(value) and home not in PACKAGES

@@ -466,11 +466,12 @@ def weights_of_layer(
     heads = number_of_heads(layer, given) or heads_by_size(layer, given, variables)
     variables = fitting_variables(variables, heads)
     readings = [heads] if heads else likely_heads(layer, variables) or _divisors(variables)
-    found = [(sizes, slots) for each in readings for sizes, slots in _first_fitting(variables, each)]
-    if heads and not any(stands(slots) for _, slots in found):
-        in_groups = _fitting(variables, heads, grouped=True)
-        standing = ([(sizes, slots) for slots in fitting if stands(slots)] for sizes, fitting in in_groups)
-        found = next(filter(None, standing), []) or found or _first_fitting(variables, heads, grouped=True)
+    # Matrices of unknown orientation are probably (in, out). Both orientations are tried with the sizes of this reading.
+    usual = [dataclasses.replace(each, transposed=bool(each.transposed)) for each in variables]
+    found = _of_layer(usual, heads, readings)
+    if any(each.transposed is None for each in variables):
+        found = [(sizes, slots) for sizes, _ in found[:1] for slots in possible(variables, sizes)] or found
+        found = found or _of_layer(variables, heads, readings)
     if found:
         sizes, slots = found[min(convention, len(found) - 1)]
         return with_identity_kernels(read_weights(slots, sizes), sizes["H"], sizes["O"]), len(found)
@@ -480,6 +481,18 @@ def weights_of_layer(
         f"{name}: its weights do not fit multi-head attention{given_heads}. Expected kernels for query, key, "
         f"value and output, such as (I, H·O) or (H, I, O).{remedy} Received: {listed(variables)}."
     )
+
+
+def _of_layer(
+    variables: Sequence[Variable], heads: int | None, readings: Sequence[int]
+) -> list[tuple[dict[str, int], list[Slot]]]:
+    """Return the arrangements with the first sizes that the variables fit, with shared heads only if no others fit."""
+    found = [(sizes, slots) for each in readings for sizes, slots in _first_fitting(variables, each)]
+    if heads and not any(stands(slots) for _, slots in found):
+        in_groups = _fitting(variables, heads, grouped=True)
+        standing = ([(sizes, slots) for slots in fitting if stands(slots)] for sizes, fitting in in_groups)
+        found = next(filter(None, standing), []) or found or _first_fitting(variables, heads, grouped=True)
+    return found
 
 
 def fitting_variables(variables: Sequence[Variable], heads: int | None) -> list[Variable]:

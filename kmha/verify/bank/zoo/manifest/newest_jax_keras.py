@@ -16,8 +16,11 @@ or Flax, and `penzai` has axes with names. `jaxonlayers`, `noxton`, `julax`, `ti
 Python.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from kmha.verify.bank.zoo.entry import Entry
 from kmha.verify.bank.zoo.manifest.jax_packages import with_key
@@ -38,7 +41,6 @@ from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 def _clip_function(found: Any) -> Any:
     """Return a function of the input and the mask alone."""
-    import numpy as np
 
     random = np.random.default_rng(0)
     weights = (random.normal(size=(WIDTH, 3 * WIDTH)) / 3, random.normal(size=3 * WIDTH))
@@ -99,36 +101,39 @@ def _synax(found: Any) -> Any:
     return Called()
 
 
-def _of_arrays(tensor: str, *arguments: Any, masked: bool = False, **more: Any) -> Callable[[Any], Any]:
+def _of_arrays(
+    tensor: str, *arguments: Any, masked: bool = False, first: Any = None, **more: Any
+) -> Callable[[Any], Any]:
     """Return a function that makes an object that takes and returns arrays of NumPy instead of a package's tensors.
 
     Args:
         tensor: Class of the tensors, as MODULE:NAME.
         *arguments: Arguments of the layer.
         masked: Whether the call of the layer takes a mask.
+        first: Array of a first call, which makes the weights of some layers.
         **more: Further arguments of the layer.
     """
 
     def make(found: Any) -> Any:
         import importlib
 
-        import numpy as np
-
         module, _, name = tensor.partition(":")
         kind = getattr(importlib.import_module(module), name)
         layer = found(*arguments, **more)
+        if first is not None:
+            layer(kind(first))
 
         class Called:
             def __init__(self) -> None:
                 self.layer = layer
 
             def __call__(self, x: Any) -> Any:
-                return np.asarray(layer(kind(np.asarray(x))).data)
+                return np.asarray(self.layer(kind(np.asarray(x))).data)
 
         class CalledWithMask(Called):
             def __call__(self, x: Any, mask: Any = None) -> Any:
                 given = None if mask is None else kind(np.asarray(mask, float))
-                return np.asarray(layer(kind(np.asarray(x)), mask=given).data)
+                return np.asarray(self.layer(kind(np.asarray(x)), mask=given).data)
 
         return CalledWithMask() if masked else Called()
 
@@ -136,7 +141,6 @@ def _of_arrays(tensor: str, *arguments: Any, masked: bool = False, **more: Any) 
 
 
 def _rasp_attention(found: Any) -> Any:
-    import numpy as np
     from rasptorch import Tensor
 
     class Called:
@@ -150,7 +154,6 @@ def _rasp_attention(found: Any) -> Any:
 
 
 def _rasp_layer(found: Any) -> Any:
-    import numpy as np
     from rasptorch import Tensor
 
     class Called:
@@ -216,7 +219,8 @@ def _gloss_decoder(found: Any) -> Any:
 
 EUCLID, NEUTRO = "euclid.core.tensor:Tensor", "neutro.autograd:Tensor"
 
-_masked = _of_arrays(NEUTRO, HEADS, WIDTH, masked=True)
+_neutro_of = functools.partial(_of_arrays, NEUTRO, first=np.zeros((2, 5, WIDTH)))
+_masked = _neutro_of(HEADS, WIDTH, masked=True)
 
 _euclid = of("euclid-ml", "euclid.neural_network.layers.transformer:", "numpy")
 _gloss = of("pantogloss", "pantogloss.keras.model:", "keras")
@@ -275,19 +279,19 @@ ENTRIES: tuple[Entry, ...] = (
     _neutro(
         "transformer.transformer_block:TransformerBlock",
         "encoder",
-        _of_arrays(NEUTRO, WIDTH, HEADS, INNER),
+        _neutro_of(WIDTH, HEADS, INNER),
         norm="post",
     ),
     _neutro(
         "transformer.transformer_block:TransformerBlock",
         "encoder",
-        _of_arrays(NEUTRO, WIDTH, HEADS, INNER, causal=True, pre_norm=True),
+        _neutro_of(WIDTH, HEADS, INNER, causal=True, pre_norm=True),
         norm="pre",
     ),
     _neutro(
         "embedding.token_position_embedding:TokenPositionEmbedding",
         "embedding",
-        _of_arrays(NEUTRO, VOCABULARY, LENGTH, WIDTH),
+        _of_arrays(NEUTRO, VOCABULARY, LENGTH, WIDTH, first=np.zeros((2, 5), int)),
     ),
     Entry(
         "nnetflow",
