@@ -85,7 +85,7 @@ def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -
     forward = [v for v in matrices if len(squeezed(v.shape)) == 2 and _is_forward(v.path)]
     queries = [v for v in matrices if _is_query(v.path)]
     # Four matrices without known names may be an attention too, if their path says so.
-    unnamed = {v.path.split(".")[0] for v in matrices if ATTENTION.search(v.path.lower())}
+    unnamed = {found for v in matrices if (found := _attention_of(v.path))}
     count = len(queries) or len(unnamed)
     # A single layer after an attention with an output of its own, as in the Set Transformer (arXiv 1810.00825).
     outputs = [v for v in matrices if naming.weight(v.path)[0] == "attention_output" and v not in forward]
@@ -93,6 +93,17 @@ def chain_of_weights(variables: Sequence[Variable], called: Mapping[str, str]) -
     if not count or (len(forward) < 2 and not single):
         return "attention"
     return "decoder" if count > 1 and {"memory", "key"} & called.keys() else "encoder"
+
+
+def _attention_of(path: str) -> str:
+    """Return the start of a path that leads to an attention by its name, or "".
+
+    >>> _attention_of("layer.self_attn.linears.0.weight"), _attention_of("layer.fc1.weight")
+    ('layer.self_attn', '')
+    """
+    parts = path.split(".")
+    end = next((number for number, part in enumerate(parts, 1) if ATTENTION.search(part.lower())), 0)
+    return ".".join(parts[:end])
 
 
 def _is_query(path: str) -> bool:

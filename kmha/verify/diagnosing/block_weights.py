@@ -219,7 +219,9 @@ def _orders(norms: Sequence[Sequence[Variable]], attentions: int) -> list[tuple[
     if len(patterns) <= 1:
         counted = tuple(sorted(usual, key=lambda index: [int(digits) for digits in re.findall(r"\d+", paths[index])]))
         memory = [(0, 2, 1)] if attentions == 1 and len(norms) == 3 else []
-        return [*dict.fromkeys([counted, usual, *memory])]
+        # Post-norm with the first normalization at the end of the block, where pre-norm would have it at the beginning.
+        shifted = [(*counted[1:], counted[0])] if attentions == 2 else []
+        return [*dict.fromkeys([counted, usual, *memory, *shifted])]
 
     def misplaced(order: tuple[int, ...]) -> int:
         return sum(places[index] not in (None, place) for place, index in enumerate(order))

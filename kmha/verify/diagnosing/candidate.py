@@ -219,7 +219,7 @@ class Candidate:
             return ["T,S", "B,T,S", "B,1,T,S"]
         if self.core and self.convention.entry == BATCH:
             return ["B,T,S", "T,S", "B,S"]
-        usual = ["B,1,T,S", "B,T,S", "T,S", "B,S", "B,1,1,S", "B·H,T,S", "H·B,T,S"]
+        usual = ["B,1,T,S", "B,T,S", "T,S", "B,S", "B,1,1,S", "B·H,T,S", "H·B,T,S", "B,H,T,S"]
         return [*usual, "T,S,B"] if self.convention.entry == TIME else usual
 
     def padding_shapes(self) -> list[str]:

@@ -33,6 +33,7 @@ LISTS: dict[str, tuple[str, ...]] = {
 MASK_SHAPES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     "B,1,T,S": lambda mask, heads: mask[:, None],
     "B,T,S": lambda mask, heads: mask,
+    "B,H,T,S": lambda mask, heads: np.repeat(mask[:, None], heads, axis=1),
     "T,S": lambda mask, heads: mask[0],
     "B,S": lambda mask, heads: mask[:, -1],
     "B,1,1,S": lambda mask, heads: mask[:, None, -1:],

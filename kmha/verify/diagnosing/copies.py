@@ -6,6 +6,7 @@ copy's function would still call the parts of the original.
 
 import copy
 import types
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -21,6 +22,9 @@ def copied(thing: Any) -> Any:
     True
     """
     memo: dict[int, Any] = {}
+    for each in _delegating(thing, set()):
+        memo[id(each)] = made = type(each).__new__(type(each))
+        vars(made).update(copy.deepcopy(vars(each), memo))
     result = copy.deepcopy(thing, memo)
     for part in [*memo.values()]:  # the memo has everything that was copied, and a list of the originals
         attributes = vars(part) if hasattr(part, "__dict__") and not isinstance(part, type) else {}
@@ -28,6 +32,24 @@ def copied(thing: Any) -> Any:
             if isinstance(value, types.FunctionType) and value.__closure__:
                 attributes[name] = _with_copies(value, memo)
     return result
+
+
+def _delegating(thing: Any, seen: set[int]) -> Iterator[Any]:
+    """Yield the objects below a thing that take `__deepcopy__` from an array they hold, whose copy would be an array.
+
+    Their class gets all attributes that it lacks from the array by `__getattr__`.
+    """
+    if id(thing) in seen or isinstance(thing, type | types.ModuleType | types.FunctionType):
+        return
+    seen.add(id(thing))
+    own = vars(thing) if type(thing).__dictoffset__ else {}
+    by_class = not hasattr(type(thing), "__getattr__") or hasattr(type(thing), "__deepcopy__")
+    if own and not by_class and hasattr(thing, "__deepcopy__"):
+        yield thing
+        return
+    inside = thing if isinstance(thing, list | tuple) else (thing if isinstance(thing, dict) else own).values()
+    for each in inside:
+        yield from _delegating(each, seen)
 
 
 def _with_copies(function: types.FunctionType, memo: dict[int, Any]) -> types.FunctionType:

@@ -56,6 +56,8 @@ def _imports(function: Any, seen: set[int]) -> set[str]:
     for value in named_in(function).values():
         home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None) or ""
         found.add(str(home).split(".")[0])
+        # The object of a class that the package derives from one of a framework.
+        found |= {each.__module__.split(".")[0] for each in type(value).__mro__} & {*FRAMEWORKS}
     for helper in _helpers(function):
         found |= _imports(helper, seen)
     return found

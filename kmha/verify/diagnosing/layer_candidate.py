@@ -627,7 +627,8 @@ class LayerCandidate(Candidate):
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
         """Return the canonical weights of a built layer, whose own weights are arranged as `convention` says."""
         variables = self.adapter.variables(self.thing)
-        weights, self.count = weights_of_layer(self.name, self.thing, variables, self.given, convention)
+        one_input = not {"memory", "key", "value"} & self.roles.keys()
+        weights, self.count = weights_of_layer(self.name, self.thing, variables, self.given, convention, one_input)
         return weights
 
     def code(self, trial: Trial) -> list[str]:

@@ -18,7 +18,7 @@ from kmha.verify.diagnosing.weights import Slot, Variable
 
 # Names of arrays that a constructor computes, and that nobody trains.
 CONSTANTS = re.compile(r"mask|tri[lu]|pos|(^|[._])pe([._]|$)|sin|cos|freq|angle|cache|grad|encoding|last_(in|out)put")
-DATA = ("data", "_data", "array")  # attributes of a package's own tensors, which the name of a weight does not need
+DATA = ("data", "_data", "array")  # usual attributes for the array of a tensor
 GRADIENT = re.compile(r"^d_?")
 PACKAGES = (*frameworks.FRAMEWORKS, "jaxlib", "builtins", "functools")  # their objects hold no weights of a layer
 
@@ -285,9 +285,11 @@ def places_of(
     items = _items(owner)
     for key, value in items:
         is_name = not isinstance(owner, list | dict | tuple) or hasattr(owner, "_fields")
-        name = path if parent and is_name and key in DATA else f"{path}.{key}" if path else str(key)
+        # The array of a package's own tensor has the tensor's name.
+        in_tensor = parent and is_name and (key in DATA or hasattr(owner, "shape"))
+        name = path if in_tensor else f"{path}.{key}" if path else str(key)
         place = Place(name, f"{code}.{key}" if is_name else f"{code}[{key!r}]", owner, key, parent)
-        if _is_array(value):
+        if _is_array(value) and not _is_own_tensor(value):
             if constants or not (CONSTANTS.search(name.lower()) or _is_gradient(key, value, dict(items))):
                 yield place
         elif _may_hold(value):
@@ -330,6 +332,11 @@ def _is_array(value: Any) -> bool:
     except (AttributeError, TypeError, ValueError, RuntimeError, NotImplementedError):  # keys of random numbers, …
         return False
     return bool(array.dtype.kind == "f" and array.ndim)
+
+
+def _is_own_tensor(value: Any) -> bool:
+    """Return whether a value is an object of a package's own class that holds its array in an attribute."""
+    return _may_hold(value) and any(map(_is_array, _attributes(value).values()))
 
 
 def _may_hold(value: Any) -> bool:

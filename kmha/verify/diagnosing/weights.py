@@ -451,9 +451,16 @@ def read_weights(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, n
 
 
 def weights_of_layer(
-    name: str, layer: Any, variables: Sequence[Variable], given: Mapping[str, Any], convention: int = 0
+    name: str,
+    layer: Any,
+    variables: Sequence[Variable],
+    given: Mapping[str, Any],
+    convention: int = 0,
+    one_input: bool = False,
 ) -> tuple[dict[str, np.ndarray], int]:
     """Return the canonical weights of a built layer in arrangement `convention`, and the number of arrangements.
+
+    If the layer takes but one input, its query and key have the same number of features.
 
     Raises:
         CandidateError: There are no weights, or the weights do not match multi-head attention.
@@ -466,12 +473,7 @@ def weights_of_layer(
     heads = number_of_heads(layer, given) or heads_by_size(layer, given, variables)
     variables = fitting_variables(variables, heads)
     readings = [heads] if heads else likely_heads(layer, variables) or _divisors(variables)
-    # Matrices of unknown orientation are probably (in, out). Both orientations are tried with the sizes of this reading.
-    usual = [dataclasses.replace(each, transposed=bool(each.transposed)) for each in variables]
-    found = _of_layer(usual, heads, readings)
-    if any(each.transposed is None for each in variables):
-        found = [(sizes, slots) for sizes, _ in found[:1] for slots in possible(variables, sizes)] or found
-        found = found or _of_layer(variables, heads, readings)
+    found = _in_both_orientations(variables, heads, readings, one_input)
     if found:
         sizes, slots = found[min(convention, len(found) - 1)]
         return with_identity_kernels(read_weights(slots, sizes), sizes["H"], sizes["O"]), len(found)
@@ -481,6 +483,23 @@ def weights_of_layer(
         f"{name}: its weights do not fit multi-head attention{given_heads}. Expected kernels for query, key, "
         f"value and output, such as (I, H·O) or (H, I, O).{remedy} Received: {listed(variables)}."
     )
+
+
+def _in_both_orientations(
+    variables: Sequence[Variable], heads: int | None, readings: Sequence[int], one_input: bool
+) -> list[tuple[dict[str, int], list[Slot]]]:
+    """Return the arrangements with the likeliest sizes. All matrices of unknown orientation have the same."""
+    if all(each.transposed is not None for each in variables):
+        return _of_layer(variables, heads, readings)
+    found = []
+    for turned in (False, True):
+        facing = [
+            dataclasses.replace(v, transposed=turned if v.transposed is None else v.transposed) for v in variables
+        ]
+        found += _of_layer(facing, heads, readings)
+    differ = [one_input and sizes["I key"] != sizes["I query"] for sizes, _ in found]
+    likeliest = found[differ.index(min(differ))][0] if found else {}
+    return [(sizes, slots) for sizes, slots in found if sizes == likeliest]
 
 
 def _of_layer(
