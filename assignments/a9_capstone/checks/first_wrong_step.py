@@ -33,12 +33,15 @@ def trained_weights():
     return {name: np.ascontiguousarray(array) for name, array in found.items()}
 
 
-def attend(weights, query, value, mask, step="", change=None):
-    """Return the steps of attention, where `change` is applied to one step before the next ones are computed."""
-    done = {}
+def attend(weights, query, value, mask, *changes):
+    """Return the steps of attention.
+
+    Each change is the name of a step and a function that changes it before the next ones are computed.
+    """
+    done, changed = {}, dict(changes)
 
     def add(name, array):
-        done[name] = change(array, done) if name == step else array
+        done[name] = changed[name](array, done) if name in changed else array
 
     for role, given in (("query", query), ("key", value), ("value", value)):
         add(role, np.einsum("BTI,HIO->BTHO", given, weights[f"{role}_kernel"]) + weights[f"{role}_bias"])
@@ -57,7 +60,7 @@ def softmax(logits, axis=-1):
 
 
 def changes(weights, query, value, mask, row):
-    """Return suspects: the step that each gets wrong, and how."""
+    """Return suspects: the steps that each gets wrong, and how."""
     kernels, biases = (
         {role: weights[f"{role}_{kind}"] for role in ("query", "key", "value")} for kind in ("kernel", "bias")
     )
@@ -84,14 +87,37 @@ def changes(weights, query, value, mask, row):
         mixed[row, 0, 0, 0] += 1.2e-4 * np.abs(mixed).max()
         return mixed
 
+    def within_the_limit(mixed, done):
+        mixed = mixed.copy()
+        smallest = np.unravel_index(np.abs(mixed).max(axis=-1).argmin(), mixed.shape[:-1])
+        mixed[(*smallest, 0)] += 8e-5 * np.abs(mixed).max()
+        return mixed
+
+    def infinite(output, done):
+        output = output.copy()
+        output[row, -1, -1] = np.inf
+        return output
+
+    def projected(given, role):
+        return lambda _, done: np.einsum("BTI,HIO->BTHO", given, kernels[role]) + biases[role]
+
     # NumPy broadcasts it against a single sentence.
     twice = (
         {"a sentence twice": ("output", lambda output, done: np.repeat(output, 2, axis=0))} if len(query) == 1 else {}
     )
     return twice | {
-        "the right layer": ("", None),
+        "the right layer": (),
         "the right layer, with rounding": ("query", lambda query, done: query * (1 + 2e-6)),
         "the right layer, just within the limit": ("output", lambda output, done: output * (1 + 8e-5)),
+        "the right layer, one number within the limit": ("mixed", within_the_limit),
+        "query and key exchanged": (("query", projected(query, "key")), ("key", projected(value, "query"))),
+        "key and value exchanged": (("key", projected(value, "value")), ("value", projected(value, "key"))),
+        "small errors that add up": (
+            ("query", lambda query, done: query * (1 + 8e-5)),
+            ("key", lambda key, done: key * (1 + 8e-5)),
+        ),
+        "another sign": ("query", lambda query, done: -query),
+        "an infinite number": ("output", infinite),
         "a bias forgotten": ("query", lambda query, done: query - biases["query"]),
         "another bias for the key": ("key", lambda key, done: key + biases["query"]),
         "a kernel of another role": (
@@ -170,7 +196,8 @@ def draw_suspects(rng, wanted=None, large=0.0, draw_inputs=trained_inputs):
         weights["key_bias"] = weights["key_bias"] + large * scale * first
     found = changes(*inputs.values(), row=int(rng.integers(len(query))))
     names = [name for name in found if wanted is None or name in wanted]
-    done = [attend(*inputs.values(), *found[name]) for name in rng.permutation(names)]
+    listed = {name: each if not each or isinstance(each[0], tuple) else (each,) for name, each in found.items()}
+    done = [attend(*inputs.values(), *listed[name]) for name in rng.permutation(names)]
     return {**inputs, "steps": [{str(name): each[name] for name in rng.permutation(STEPS)} for each in done]}
 
 
@@ -179,8 +206,9 @@ def draw(rng):
 
 
 def draw_right(rng):
-    names = ("the right layer", "the right layer, with rounding", "the right layer, just within the limit")
-    return draw_suspects(rng, names, large=2_000.0)
+    names = ("the right layer", "with rounding", "just within the limit", "one number within the limit")
+    named = [names[0], *(f"{names[0]}, {each}" for each in names[1:])]
+    return draw_suspects(rng, named, large=2_000.0)
 
 
 def draw_treacherous(rng):
@@ -287,7 +315,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "softmax-overflow",
-            "Your softmax overflows for large logits, so you suspect a right layer. Subtract the largest logit first.",
+            "Your own scores are wrong for large logits, so you suspect a right layer. Hide positions with -inf, and subtract "
+            "each query's own largest logit first.",
             {"masked - masked.max(axis=-1, keepdims=True)": "masked"},
         ),
         Wrong(
@@ -304,6 +333,55 @@ EXERCISE = Exercise(
             "tolerance-too-wide",
             "You allow too much: a mistake that changes numbers by a hundredth passes.",
             {CLOSE: CLOSE.replace("1e-4 * np.abs(array).max()", "0.1 * np.abs(array).max()")},
+        ),
+        Wrong(
+            "tolerance-ten-times",
+            "You allow too much: differences beyond 1/10,000 of the largest number are mistakes.",
+            {CLOSE: CLOSE.replace("1e-4", "1e-3")},
+        ),
+        Wrong(
+            "tolerance-twice",
+            "You allow too much: differences beyond 1/10,000 of the largest number are mistakes.",
+            {CLOSE: CLOSE.replace("1e-4", "2e-4")},
+        ),
+        Wrong(
+            "tolerance-of-suspect",
+            "You compare with the largest number of the suspect's array, which the mistake can make large or infinite. "
+            "Compare with the right one's.",
+            {CLOSE: CLOSE.replace("np.abs(array)", "np.abs(steps[name])")},
+        ),
+        Wrong(
+            "tolerance-of-average",
+            "You compare with the average of the array. What is small is measured by its largest number.",
+            {CLOSE: CLOSE.replace("np.abs(array).max()", "np.abs(array).mean()")},
+        ),
+        Wrong(
+            "signs-lost",
+            "You compare absolute values, so that another sign is no difference. Take the absolute value of the difference.",
+            {CLOSE: "if not np.all(np.abs(np.abs(steps[name]) - np.abs(array)) <= 1e-4 * np.abs(array).max()):"},
+        ),
+        Wrong(
+            "steps-of-suspect",
+            "You compute later steps from the suspect's own earlier ones, which may be a little wrong. Compute all seven from "
+            "the weights.",
+            {
+                LOGITS: LOGITS.replace('right["query"], right["key"]', "*given").replace(
+                    "right", 'given = [steps[role] for role in ("query", "key")]\n    right', 1
+                )
+            },
+        ),
+        Wrong(
+            "projections-in-another-order",
+            "You ask about the value before the key, or about the key before the query. If several are wrong, the first in "
+            "the order of the text counts.",
+            {
+                '(("query", query), ("key", value), ("value", value))': '(("value", value), ("key", value), ("query", query))'
+            },
+        ),
+        Wrong(
+            "part-of-the-array",
+            "You compare a part of each array only. The wrong element can be anywhere.",
+            {CLOSE: "if not np.all(np.abs(steps[name][:, 0] - array[:, 0]) <= 1e-4 * np.abs(array).max()):"},
         ),
         Wrong(
             "nan-passes",

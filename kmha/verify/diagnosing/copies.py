@@ -30,7 +30,7 @@ def copied(thing: Any) -> Any:
         attributes = vars(part) if hasattr(part, "__dict__") and not isinstance(part, type) else {}
         for name, value in [*attributes.items()]:
             if isinstance(value, types.FunctionType) and value.__closure__:
-                attributes[name] = _with_copies(value, memo)
+                attributes[name] = with_copies(value, memo)
     return result
 
 
@@ -52,12 +52,14 @@ def _delegating(thing: Any, seen: set[int]) -> Iterator[Any]:
         yield from _delegating(each, seen)
 
 
-def _with_copies(function: types.FunctionType, memo: dict[int, Any]) -> types.FunctionType:
+def with_copies(function: types.FunctionType, memo: dict[int, Any]) -> types.FunctionType:
     """Return a function that refers to the copies of what it refers to."""
     cells = []
     for cell in function.__closure__ or ():
         try:
-            cells.append(types.CellType(memo.get(id(cell.cell_contents), cell.cell_contents)))
+            found = memo.get(id(cell.cell_contents), cell.cell_contents)
+            is_closure = isinstance(found, types.FunctionType) and found.__closure__ and found is not function
+            cells.append(types.CellType(with_copies(found, memo) if is_closure else found))
         except ValueError:  # the cell is empty
             cells.append(cell)
     code, name, defaults = function.__code__, function.__name__, function.__defaults__

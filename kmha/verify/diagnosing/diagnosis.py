@@ -34,6 +34,7 @@ from kmha.verify.diagnosing.calling import CandidateError, parameters
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.convention_search import ChosenConvention, find_convention, use
 from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
+from kmha.verify.diagnosing.closures import as_object
 from kmha.verify.diagnosing.core_layer import CoreLayerCandidate, is_core
 from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate, EncodingFunction, encoding_roles
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
@@ -378,7 +379,7 @@ def candidate_of(
         if (held := as_class(thing)) is not None:
             thing, roles = held, {**held.roles, **roles}
         else:
-            thing = as_layer(thing) or thing
+            thing = as_layer(thing) or as_object(thing) or thing
     if isinstance(thing, type) or is_module or is_plain_layer(thing):
         layer = None
         chain = chain or kind_of(thing, arguments, roles)

@@ -4,6 +4,7 @@ A class is instantiated with the sizes and the dropout of each trial, and the in
 a layer that is already built are read and kept.
 """
 
+import ast
 import contextlib
 import dataclasses
 import functools
@@ -60,6 +61,7 @@ from kmha.verify.diagnosing.weights import (
     write_weights,
 )
 
+SELF_ATTENTION = re.compile("self_?att")
 # Roles of constructor arguments for which every trial has a value.
 VALUED = (
     *("heads", "kv_heads", "temperature", "size", "value_size", "length", "width", "output", "inputs", "memory_width"),
@@ -147,12 +149,24 @@ class LayerCandidate(Candidate):
     def _named_inputs(self) -> Parameters:
         """Return the open parameters of the call, without the masks of a memory that is always `None`.
 
+        A self-attention may take a memory that its code never reads, to be called as other layers of its package are.
+
         A flag that the constructor got, such as `deterministic`, must not be given again if it is `None` by default.
         """
-        alone = any(value is None and naming.argument(n) == "memory" for n, value in self.call_given.items())
+        ignored = self._ignored_memories()
+        alone = bool(ignored) or any(v is None and naming.argument(n) == "memory" for n, v in self.call_given.items())
         unused = [n for n in self.call_parameters if alone and "mask" in n and naming.OF_MEMORY.search(n)]
         unused += [n for n in self.given if n in self.call_parameters and self.call_parameters[n].default is None]
-        return {n: each for n, each in self.call_parameters.items() if n not in unused and n not in self.call_given}
+        unused += [*ignored, *self.call_given]
+        return {n: each for n, each in self.call_parameters.items() if n not in unused}
+
+    def _ignored_memories(self) -> list[str]:
+        """Return the arguments for a memory that the code of a self-attention never reads."""
+        if not SELF_ATTENTION.search(self.layer_class.__name__.lower()):
+            return []
+        code = frameworks.syntax_of(getattr(self.layer_class, self.adapter.method, None))
+        read = {node.id for node in ast.walk(code) if isinstance(node, ast.Name)}
+        return [n for n in self.call_parameters if read and n not in read and naming.argument(n) == "memory"]
 
     def _full_name(self, name: str) -> str:
         """Return the name of a constructor's argument, with the configuration object that a bare field belongs to."""

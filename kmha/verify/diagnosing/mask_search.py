@@ -238,8 +238,12 @@ def _undefined(one: Tried) -> float:
 
 
 def _explained_boolean(candidate: Candidate, tried: Sequence[Tried]) -> Tried | None:
-    """Return the option with a boolean mask that the commonest mistake explains, if the code handles boolean masks."""
-    if not mentions(candidate, BOOLEAN):
+    """Return the option with a boolean mask that the commonest mistake explains, if the code handles boolean masks.
+
+    A mask that is annotated as one of floating-point numbers may be boolean in another branch alone.
+    """
+    mask = candidate.call_parameters.get(candidate.roles.get("mask", ""))
+    if not mentions(candidate, BOOLEAN) or "float" in str(getattr(mask, "annotation", "")).lower():
         return None
     boolean = [one for one in tried if one.option.mask_dtype == "bool" and one.answered]
     ranks = [(rank(match.mistakes[0]), one) for one in boolean for match in matching.singles(one.answered, "attention")]

@@ -41,6 +41,13 @@ class Place:
     key: Any
     parent: "Place | None" = None
 
+    def and_above(self) -> Iterator["Place"]:
+        """Yield the place, and those that lead to it."""
+        place: Place | None = self
+        while place is not None:
+            yield place
+            place = place.parent
+
     def value(self) -> Any:
         """Return what the place holds."""
         holder = self._holder()
@@ -200,8 +207,8 @@ class PlainAdapter(Adapter):
         return Variable(place.path, shape, assign, read, transposed=None if len(shape) == 2 else False)
 
     def parts(self, layer: Any) -> list[Any]:
-        """Return the objects inside a layer."""
-        holders = (place.holder for place in self._places(layer))
+        """Return the objects inside a layer that lead to its weights."""
+        holders = (each.holder for place in self._places(layer) for each in place.and_above())
         return list({id(holder): holder for holder in holders if holder is not layer}.values())
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
@@ -240,6 +247,11 @@ def is_plain_layer(thing: Any) -> bool:
         return False
     if any(_may_hold(value) and _has_layer_method(value) for value in _attributes(thing).values()):
         return True
+    return is_weights(thing)
+
+
+def is_weights(thing: Any) -> bool:
+    """Return whether an object, dict or list holds three matrices."""
     matrices = (place for place in places_of(thing) if len(place.value().shape) > 1)
     return len([*itertools.islice(matrices, 3)]) == 3
 
@@ -285,10 +297,11 @@ def places_of(
     items = _items(owner)
     for key, value in items:
         is_name = not isinstance(owner, list | dict | tuple) or hasattr(owner, "_fields")
+        name = f"{path}.{key}" if path else str(key)
         # The array of a package's own tensor has the tensor's name.
         in_tensor = parent and is_name and (key in DATA or hasattr(owner, "shape"))
-        name = path if in_tensor else f"{path}.{key}" if path else str(key)
-        place = Place(name, f"{code}.{key}" if is_name else f"{code}[{key!r}]", owner, key, parent)
+        spelled = f"{code}.{key}" if is_name else f"{code}[{key!r}]"
+        place = Place(path if in_tensor else name, spelled, owner, key, parent)
         if _is_array(value) and not _is_own_tensor(value):
             if constants or not (CONSTANTS.search(name.lower()) or _is_gradient(key, value, dict(items))):
                 yield place

@@ -38,6 +38,7 @@ PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "H,3O", "H,1,3O", "HO3")
 PACKS = {"packed": ("query", "key", "value"), "key_value": ("key", "value")}
 ORDERS = ("3HO", "H3O", "HO3")
 PACKED_ROLES = ("packed", "attention_output")
+DEPTH = 3  # number of objects inside each other that may state a layer's number of heads
 MOST_HEADS = 8  # number of numbers of heads to try
 READINGS = 300  # maximum number of sizes to try
 _INPUT = {"packed": "I query", "attention_output": "I query", "key_value": "I key"}
@@ -590,8 +591,7 @@ def stated_number(layer: Any, given: Mapping[str, Any], role: str) -> int | None
     The attribute may be one of a part of the layer, and the code may read a variable of its module.
     """
     parts = list(layer.modules()) if hasattr(layer, "named_parameters") else [layer]
-    inside = [value for part in parts for value in vars(part).values() if _is_plain_object(value)]
-    stated = [item for owner in (*parts, *inside) for item in vars(owner).items()]
+    stated = [item for owner in _with_objects_inside(parts) for item in vars(owner).items()]
     found = number_with_role([*given.items(), *stated], role)
     if found is None:
         kinds = {type(getattr(part, "module", part)) for part in parts}
@@ -637,6 +637,22 @@ def heads_in_source(code: str) -> int | None:
     packed = {3} if "qkv" in code.lower() else set()
     found = {number for number in stated or axes - packed if number > 1}
     return found.pop() if len(found) == 1 else None
+
+
+def _with_objects_inside(parts: Sequence[Any]) -> list[Any]:
+    """Return objects, and the plain objects that they hold, the nearest first."""
+    found, level = list(parts), list(parts)
+    for _ in range(DEPTH):
+        values = [value for part in level for value in vars(part).values()]
+        values += [item for each in values if isinstance(each, list | dict) for item in _items(each)]
+        known = {id(each) for each in found}
+        level = [*{id(each): each for each in values if _is_plain_object(each) and id(each) not in known}.values()]
+        found += level
+    return found
+
+
+def _items(holder: list[Any] | dict[Any, Any]) -> list[Any]:
+    return [*holder.values()] if isinstance(holder, dict) else holder
 
 
 def _is_plain_object(value: Any) -> bool:

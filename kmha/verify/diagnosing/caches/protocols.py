@@ -286,7 +286,9 @@ def find_decoding(thing: Any, given: Mapping[str, Any]) -> Decoding | None:
         return thing
     if linen.has_cache(thing):
         return linen.decoding_of(thing)
-    if not has_cache(thing):
+    # The cache of a cross-attention keeps the projected memory, which does not grow.
+    crosses = any(value is True and "cross" in name for name, value in getattr(thing, "__dict__", {}).items())
+    if crosses or not has_cache(thing):
         return None
     for dtype in ("float64", "float32"):
         try:
