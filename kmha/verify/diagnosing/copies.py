@@ -23,7 +23,7 @@ def copied(thing: Any) -> Any:
     """
     memo: dict[int, Any] = {}
     for each in _delegating(thing, set()):
-        memo[id(each)] = made = type(each).__new__(type(each))
+        memo[id(each)] = made = object.__new__(type(each))
         vars(made).update(copy.deepcopy(vars(each), memo))
     result = copy.deepcopy(thing, memo)
     for part in [*memo.values()]:  # the memo has everything that was copied, and a list of the originals

@@ -32,9 +32,9 @@ from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.caches.protocols import find_decoding
 from kmha.verify.diagnosing.calling import CandidateError, parameters
 from kmha.verify.diagnosing.candidate import Candidate
+from kmha.verify.diagnosing.closures import as_object
 from kmha.verify.diagnosing.convention_search import ChosenConvention, find_convention, use
 from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
-from kmha.verify.diagnosing.closures import as_object
 from kmha.verify.diagnosing.core_layer import CoreLayerCandidate, is_core
 from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate, EncodingFunction, encoding_roles
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate

@@ -14,7 +14,8 @@ ARGUMENTS: dict[str, str] = {
     "value": "value values v xv val valueinput inputsv inputv",
     "self": "x inputs input inp inputtensor xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
     "memory": "xkv kvinput inputkv memory context kv inputskv source enc "
-    "keyvalue keyvalues keysvalues kvsource kvstates sourcekv cross encoderhiddenstates encodersequence memoryinput encx encodings mem encoded",
+    "keyvalue keyvalues keysvalues kvsource kvstates sourcekv "
+    "cross encoderhiddenstates encodersequence memoryinput encx encodings mem encoded",
     "mask": "mask attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask attnmasks "
     "attentionmasks",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",

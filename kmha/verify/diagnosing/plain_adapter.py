@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.calling import METHODS, CandidateError, random_names
 from kmha.verify.diagnosing.copies import copied
@@ -40,6 +40,11 @@ class Place:
     holder: Any
     key: Any
     parent: "Place | None" = None
+
+    @property
+    def of_object(self) -> bool:
+        """Whether an object holds it, and no list, dict or tuple."""
+        return not isinstance(self.holder, list | dict | tuple)
 
     def and_above(self) -> Iterator["Place"]:
         """Yield the place, and those that lead to it."""
@@ -197,18 +202,24 @@ class PlainAdapter(Adapter):
         return (place for place in places_of(layer) if place.path not in self.results)
 
     def _variable(self, place: Place) -> Variable:
+        whole = tuple(place.value().shape)
+        is_row = whole[:-1] == (1,) and naming.weight(place.path)[1]  # a bias that is written as a row
+        shape = whole[1:] if is_row else whole
+
         def assign(array: np.ndarray) -> None:
-            place.put(self._tensor(place, np.array(array)))
+            place.put(self._tensor(place, np.reshape(array, whole).copy()))
 
         def read() -> np.ndarray:
-            return frameworks.to_numpy(place.value())
+            return frameworks.to_numpy(place.value()).reshape(shape)
 
-        shape = tuple(place.value().shape)
         return Variable(place.path, shape, assign, read, transposed=None if len(shape) == 2 else False)
 
     def parts(self, layer: Any) -> list[Any]:
-        """Return the objects inside a layer that lead to its weights."""
-        holders = (each.holder for place in self._places(layer) for each in place.and_above())
+        """Return what holds a layer's weights, and the objects inside the layer that lead there."""
+        places = (
+            each for place in self._places(layer) for each in place.and_above() if each is place or each.of_object
+        )
+        holders = (each.holder for each in places)
         return list({id(holder): holder for holder in holders if holder is not layer}.values())
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
