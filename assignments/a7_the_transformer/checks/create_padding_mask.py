@@ -27,6 +27,11 @@ def draw_anywhere(rng):
     return {"ids": ids}
 
 
+def draw_full(rng):
+    """Return sentences without padding. The smallest id may be any."""
+    return {"ids": rng.integers(1, 9, sizes(rng, 2, least=3)) + rng.integers(0, 3)}
+
+
 EXERCISE = Exercise(
     title="The padding mask",
     question="Is a mask 1 at padding or 1 at words, and which axes does it have? (keras-team/keras-io#1046)",
@@ -34,9 +39,15 @@ EXERCISE = Exercise(
     minutes=8,
     checks=(
         *standard(draw, signature=1, shape=2, values=4, unchanged=1),
-        Check("edge", "padding in front or in the middle is hidden too, and sentences of padding", 2, draw_anywhere),
+        Check("edge", "padding in front or in the middle is hidden too, and sentences of padding", 1, draw_anywhere),
+        Check("edge", "without any padding, all is shown", 1, draw_full),
     ),
     wrong=(
+        Wrong(
+            "padding-is-smallest",
+            "You take the smallest id for padding. Padding is 0, and sentences may have none.",
+            {COMPARED: "allowed = ids != ids.min()"},
+        ),
         Wrong(
             "padding-inverted",
             "Your mask is True at padding. True means *attend*, and nobody may attend to padding.",

@@ -45,11 +45,19 @@ def parts(answer, inputs):
     kernels = [each for each in large.get_weights() if each.ndim == 2]
     # `Dense` begins with Glorot's uniform distribution between these limits.
     limits = [(6 / sum(each.shape)) ** 0.5 for each in kernels]
+    square = answer.fully_connected(6, 6)
+    square(np.zeros((1, 1, 6)))
+    alike = [each for each in square.get_weights() if each.ndim == 2]
+    keras.config.set_dtype_policy("float64")
+    double = answer.fully_connected(4, 7)
+    double(np.zeros((1, 1, 4)))
     return {
         "shapes": [tuple(result.shape), *(tuple(each.shape) for each in model.weights)],
         "trained": len(model.trainable_weights),
         "losses": len(model.losses),
         "begin with one number": [bool(np.ptp(each) < 1e-9) for each in model.get_weights()],
+        "begin alike": len(alike) > 1 and np.array_equal(alike[0], alike[1]),
+        "dtypes": sorted({str(each.dtype) for each in double.weights}),
         "biases": [float(np.abs(each).max()) for each in model.get_weights() if each.ndim == 1],
         "spread": [float(each.std() / limit * 3**0.5) for each, limit in zip(kernels, limits, strict=True)],
         "largest": [float(np.abs(each).max() / limit) for each, limit in zip(kernels, limits, strict=True)],
@@ -75,6 +83,10 @@ def right_parts(inputs, result, expected):
         return "its weights do not begin as those of a `Dense`: kernels with random numbers, biases with zeros."
     if any(abs(each - 1) > 0.06 for each in result["spread"]) or any(each > 1.001 for each in result["largest"]):
         return "its kernels begin with other numbers than those of a `Dense` that gets no further arguments."
+    if result["begin alike"]:
+        return "both kernels begin with the same numbers, as with one seed. Those of a `Dense` are drawn anew."
+    if result["dtypes"] != expected["dtypes"]:
+        return f"with the dtype policy float64, its weights are {', '.join(result['dtypes'])}. Give `Dense` no dtype."
     if not result["is made anew"]:
         return "two calls return the same model. All layers of the Transformer would share its weights."
     found, wanted = ([tuple(shape) for shape in each["shapes"][1:]] for each in (result, expected))
@@ -100,6 +112,22 @@ EXERCISE = Exercise(
         ),
     ),
     wrong=(
+        Wrong(
+            "kernels-begin-alike",
+            "Both kernels begin with the same numbers, because they have one seed. Give `Dense` no initializer.",
+            {
+                FIRST: FIRST.replace(")", ", kernel_initializer=keras.initializers.GlorotUniform(seed=0))"),
+                SECOND: SECOND.replace(")", ", kernel_initializer=keras.initializers.GlorotUniform(seed=0))"),
+            },
+        ),
+        Wrong(
+            "dtype-of-its-own",
+            "You give `Dense` a dtype. Then it does not follow the dtype policy of the model. Give it none.",
+            {
+                FIRST: FIRST.replace(")", ', dtype="float32")'),
+                SECOND: SECOND.replace(")", ', dtype="float32")'),
+            },
+        ),
         Wrong(
             "feed-forward-activation-missing",
             "You left out the activation. Two dense layers are then a single linear map.",

@@ -119,11 +119,22 @@ def in_a_model(answer, inputs):
     layer = answer.OwnAttention(heads, size, name="own", trainable=False)
     model = keras.Model([query, value, mask], layer(query, value, attention_mask=mask, use_causal_mask=True))
     kernels = [getattr(layer, f"{role}_kernel") for role in ("query", "key", "value", "output")]
-    begins = all(np.any(np.asarray(kernel)) for kernel in kernels)
+    begins = [np.asarray(kernel) for kernel in kernels]
+    alike = [
+        np.array_equal(each, other)
+        for number, each in enumerate(begins)
+        for other in begins[:number]
+        if each.shape == other.shape
+    ]
     worker_api.set_weights(layer, inputs["weights"])
     masks = np.repeat(inputs["attention_mask"], len(inputs["query"]), axis=0)
     output = model([inputs["query"], inputs["value"], masks])
-    return {"output": output, "trainable weights": len(model.trainable_weights), "kernels not zero": begins}
+    return {
+        "output": output,
+        "trainable weights": len(model.trainable_weights),
+        "kernels of one number": [float(each.flat[0]) for each in begins if np.ptp(each) == 0],
+        "kernels that begin alike": sum(alike),
+    }
 
 
 EXERCISE = Exercise(
@@ -221,8 +232,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-multiplied",
-            "You multiplied the logits by the mask. A hidden position then has the logit 0, which is still a weight after "
-            "the softmax.",
+            "A hidden position has the logit 0, as if you multiplied the logits by the mask. That is still a weight after the "
+            "softmax.",
             {MASKED: "            logits = logits * ops.cast(mask, logits.dtype)\n"},
         ),
         Wrong(
@@ -267,6 +278,22 @@ EXERCISE = Exercise(
             {
                 'size), name=f"{role}_kernel"': 'size), initializer="zeros", name=f"{role}_kernel"',
                 'width), name="output_kernel"': 'width), initializer="zeros", name="output_kernel"',
+            },
+        ),
+        Wrong(
+            "kernels-begin-at-one-number",
+            "The numbers of a kernel begin all equal. Then all heads stay alike in training. Begin with random numbers.",
+            {
+                'size), name=f"{role}_kernel"': 'size), initializer="ones", name=f"{role}_kernel"',
+                'width), name="output_kernel"': 'width), initializer="ones", name="output_kernel"',
+            },
+        ),
+        Wrong(
+            "kernels-begin-alike",
+            "Query, key and value begin with the same kernel: the seed is the same. Let each begin with its own numbers.",
+            {
+                'size), name=f"{role}_kernel"': "size), initializer=keras.initializers.GlorotUniform(seed=1), "
+                'name=f"{role}_kernel"'
             },
         ),
         Wrong(

@@ -72,6 +72,28 @@ _RULES: tuple[_Advice, ...] = (
     ),
     (
         "error-broadcast",
+        r"InvalidArgumentError:.*condition (\[[\d,]*\]), then (\[[\d,]*\]), and else (\[[\d,]*\]) must be broadcastable",
+        "In `where`, the condition has the shape {0}, and what it chooses from {1} and {2}{with}. Shapes are lined up from "
+        "the last axis, and sizes go together if they are equal or 1. Is an axis missing, such as that of the heads?",
+    ),
+    (
+        "error-broadcast",
+        r"ValueError: could not broadcast input array from shape (\([\d, ]*\)) into shape (\([\d, ]*\))",
+        "An array of the shape {0} does not fit into the place of the shape {1} that you assign to{with}.",
+    ),
+    (
+        "error-index",
+        r"IndexError: boolean index did not match indexed array along (?:axis|dimension) (\d+); "
+        r"(?:size of axis|dimension) is (\d+) but (?:size of )?corresponding boolean (?:axis|dimension) is (\d+)",
+        "A boolean index needs as many places as the array: axis {0} has {1}, and the index {2}{with}.",
+    ),
+    (
+        "error-concatenation",
+        r"ValueError: all input arrays must have the same shape",
+        "`stack` puts arrays of equal shapes together, and yours differ{with}. Along an axis that exists, use `concatenate`.",
+    ),
+    (
+        "error-broadcast",
         r"(?:InvalidArgumentError|ValueError):.*(?:Incompatible shapes|Dimensions must be equal|broadcastable).*?"
         r"(\[[\d,? ]+\]|\([\d, ]+\)) (?:vs\.?|and) (\[[\d,? ]+\]|\([\d, ]+\))",
         "The shapes {0} and {1} do not go together{with}. Shapes are lined up from the last axis, and two sizes go "
@@ -117,7 +139,8 @@ _RULES: tuple[_Advice, ...] = (
     ),
     (
         "error-precision",
-        r"InvalidArgumentError:.*expected to be an? (\w+) tensor but is an? (\w+) tensor",
+        r"(?:InvalidArgumentError|TypeError):.*(?:expected to be an? |must have the same dtype, got tf\.)(\w+)"
+        r"(?: tensor but is an? | != tf\.)(\w+)",
         "Two precisions meet: {0} and {1}{with}. Make every weight with `add_weight`, which takes the layer's dtype, "
         "and convert a constant with `ops.cast(constant, x.dtype)`.",
     ),

@@ -19,11 +19,12 @@ CASES = {
     "error-matmul": lambda: A @ B,
     "error-matmul-batch": lambda: np.zeros((8, 4, 6)) @ np.zeros((11, 6, 9)),
     "error-broadcast": lambda: A + B,
+    "error-index": lambda: A[np.zeros((2, 4), bool)],
+    "error-concatenation": lambda: np.stack([A, B]),
     "error-broadcast-to": lambda: np.broadcast_to(A, (4, 3)),
     "error-reshape": lambda: A.reshape(4, 5),
     "error-transpose": lambda: A.transpose(0, 2, 1),
     "error-axis": lambda: A.sum(axis=2),
-    "error-index": lambda: A[5],
     "error-many-indices": lambda: A[0, 0, 0],
     "error-truth": lambda: 1 if A else 2,
     "error-none": lambda: A + None,
@@ -34,6 +35,24 @@ CASES = {
     "error-unpack": lambda: [0 for a, b, c in [A.shape]],
     "error-arguments": lambda: (lambda one: one)(1, 2),
 }
+
+
+def _assigned():
+    A.copy()[:] = B
+
+
+@pytest.mark.parametrize(
+    ("function", "id", "shown"),
+    [
+        (lambda: A[5], "error-index", "There is no index 5: axis 0 has 2 places"),
+        (lambda: A[np.zeros((2, 4), bool)], "error-index", "axis 1 has 3, and the index 4"),
+        (_assigned, "error-broadcast", "(4,5) does not fit into the place of the shape (2,3)"),
+    ],
+)
+def test_what_numpy_says_in_several_ways(function, id, shown):
+    found, text = advice(_raised(function))[:2]
+    assert found == id
+    assert shown in text
 
 
 @pytest.mark.parametrize("id", CASES)
@@ -65,6 +84,8 @@ def test_einsum(equation, arrays, id):
             lambda: keras.ops.convert_to_tensor(A).__add__(keras.ops.zeros((2, 3), "float32")),
             "error-precision",
         ),
+        (lambda: keras.ops.convert_to_tensor(A) / keras.ops.sqrt(4.0), "error-precision"),
+        (lambda: keras.ops.where(np.ones((2, 3), bool), np.zeros((2, 4, 3)), -1e9), "error-broadcast"),
     ],
 )
 def test_errors_of_tensorflow(function, id):
