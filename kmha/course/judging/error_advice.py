@@ -72,9 +72,9 @@ _RULES: tuple[_Advice, ...] = (
     ),
     (
         "error-broadcast",
-        r"InvalidArgumentError:.*condition (\[[\d,]*\]), then (\[[\d,]*\]), and else (\[[\d,]*\]) must be broadcastable",
-        "In `where`, the condition has the shape {0}, and what it chooses from {1} and {2}{with}. Shapes are lined up from "
-        "the last axis, and sizes go together if they are equal or 1. Is an axis missing, such as that of the heads?",
+        r"InvalidArgumentError:.*condition (\[[\d,]*\]), then (\[[\d,]*\]), and else (\[[\d,]*\]) must be broadcast",
+        "In `where`, the condition has the shape {0}, and what it chooses from {1} and {2}{with}. Shapes are lined up "
+        "from the last axis, and sizes go together if they are equal or 1. Is an axis missing, as that of the heads?",
     ),
     (
         "error-broadcast",
@@ -90,7 +90,8 @@ _RULES: tuple[_Advice, ...] = (
     (
         "error-concatenation",
         r"ValueError: all input arrays must have the same shape",
-        "`stack` puts arrays of equal shapes together, and yours differ{with}. Along an axis that exists, use `concatenate`.",
+        "`stack` puts arrays of equal shapes together, and yours differ{with}. `concatenate` joins them along an "
+        "axis that they have.",
     ),
     (
         "error-broadcast",
