@@ -5,6 +5,7 @@ import pytest
 from kmha.verify import diagnose
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["Tensor", "Slotted", "Passing"])
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("groups", [0, 1])

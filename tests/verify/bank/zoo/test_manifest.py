@@ -192,7 +192,7 @@ def test_each_half_has_packages_of_its_own():
     assert packages[TUNED] & packages[HELD_OUT] == set()
     assert len(packages[HELD_OUT]) >= 10
     assert sum(entry.half == HELD_OUT for entry in ENTRIES) >= 30
-    assert max(collections.Counter(entry.package for entry in ENTRIES if entry.half == HELD_OUT).values()) <= 9
+    assert max(collections.Counter(entry.package for entry in ENTRIES if entry.half == HELD_OUT).values()) <= 11
 
 
 def test_no_entry_is_listed_twice():
