@@ -127,7 +127,6 @@ WITHOUT_REQUIREMENTS = (
     "kerasfactory",
     "kydon-gpt",
     "labml-nn",
-    "language-modeling-transformers",
     "latex-ocr-junia",
     "litgpt",
     "llm-scratch-lab",

