@@ -31,12 +31,16 @@ def as_object(function: Any) -> Any | None:
     return class_around(function, object, {}, parameters(function), {"__init__": construct, "__call__": call})()
 
 
-def _held(function: Any) -> dict[str, Any]:
-    """Return the layers that a function refers to, or the functions inside it, keyed by name."""
+def _held(function: Any, seen: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """Return the layers that a function refers to, itself or through other functions, keyed by name."""
     found: dict[str, Any] = {}
-    for name, value in inspect.getclosurevars(function).nonlocals.items():
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            value = cell.cell_contents
+        except ValueError:  # the cell is empty
+            continue
         if inspect.isfunction(value):
-            found |= _held(value)
+            found |= {} if value in seen else _held(value, (*seen, function, value))
         elif is_weights(value) if isinstance(value, dict | list) else is_plain_layer(value) and not is_layer(value):
             found[name] = value
     return found

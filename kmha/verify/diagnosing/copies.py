@@ -53,16 +53,22 @@ def _delegating(thing: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def with_copies(function: types.FunctionType, memo: dict[int, Any]) -> types.FunctionType:
-    """Return a function that refers to the copies of what it refers to."""
-    cells = []
-    for cell in function.__closure__ or ():
-        try:
-            found = memo.get(id(cell.cell_contents), cell.cell_contents)
-            is_closure = isinstance(found, types.FunctionType) and found.__closure__ and found is not function
-            cells.append(types.CellType(with_copies(found, memo) if is_closure else found))
-        except ValueError:  # the cell is empty
-            cells.append(cell)
+    """Return a function that refers to the copies of what it refers to, itself or through other functions.
+
+    Args:
+        function: Function that refers to something.
+        memo: Copies, keyed by the ids of their originals. Copies of functions are added.
+    """
+    cells = tuple(types.CellType() for _ in function.__closure__ or ())
     code, name, defaults = function.__code__, function.__name__, function.__defaults__
-    made = types.FunctionType(code, function.__globals__, name, defaults, tuple(cells))
+    made = types.FunctionType(code, function.__globals__, name, defaults, cells)
     made.__kwdefaults__ = function.__kwdefaults__
+    memo[id(function)] = made
+    for cell, own in zip(function.__closure__ or (), cells, strict=True):
+        try:
+            found = cell.cell_contents
+        except ValueError:  # the cell is empty
+            continue
+        is_closure = isinstance(found, types.FunctionType) and found.__closure__ and id(found) not in memo
+        own.cell_contents = with_copies(found, memo) if is_closure else memo.get(id(found), found)
     return made

@@ -37,8 +37,9 @@ from kmha.verify.bank.zoo.manifest import (
     unseen_vision,
 )
 
-# Chosen from their source alone, before kmha read any of them. Once somebody has looked at why one is accused or not
-# read, all of them are no longer held out: to take some of them away would choose among the failures.
+# Chosen from their source alone, before kmha read any of them. README has what kmha said at first sight, before
+# somebody looked at why one is accused or not read. All of them are tuned as soon as others take their place: to take
+# some of them away would choose among the failures.
 BLIND = (*blind_language.ENTRIES, *blind_vision.ENTRIES, *blind_jax_keras.ENTRIES)
 
 ENTRIES: tuple[Entry, ...] = (
