@@ -37,6 +37,7 @@ GLOBAL_COST = 2048  # attributes of all files in a tar archive count so many tim
 MAX_STREAMS = 1_000  # parts compressed by themselves, usually one a file. Each takes time, even if it is empty
 CHUNK = 1 << 16  # bytes of a compressed file that are read at a time
 MAX_ENDS = 100  # times that a tar archive may be read beyond its end
+MAX_EXTRA = 8 << 20  # bytes of extra fields of all members of zip archives, which `zipfile` takes apart in slow steps
 MAX_PATH = 1_000  # characters of the path of a file in an archive. Longer names would take seconds
 MAX_MEMBER, MAX_KEPT = 16 << 20, 64 << 20  # bytes of one file, and of all files, in tar archives
 ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz", ".tbz2")
@@ -111,7 +112,7 @@ class Archives:
     def __init__(self, suffixes: Collection[str] = ()) -> None:
         self.suffixes = suffixes
         self.files, self.count, self.members, self.kept, self.unpacked, self.headers = 0, 0, 0, 0, 0, 0
-        self.streams = 0
+        self.streams, self.extra = 0, 0
         self.base = Path()  # the class's folder. Below it, no link is followed, not even one that was put there since
         self.path: Path | None = None
         self.file: IO[bytes] | None = None
@@ -126,7 +127,11 @@ class Archives:
     def members_of(self, path: Path) -> list[zipfile.ZipInfo]:
         """Open a new zip archive, count it and its members against the limits, and return the members."""
         self.count_archive(path)
-        self.count_members(0, least=_count_members(path, self))
+        count, extra = _count_members(path, self)
+        self.count_members(0, least=count)
+        self.extra += extra
+        if self.extra > MAX_EXTRA:
+            raise LeftOutError(f"its members have more than {MAX_EXTRA >> 20} MiB of extra fields")
         found = self.open(path).infolist()
         self.count_members(len(found))
         return found
@@ -332,9 +337,12 @@ class _Limited(io.RawIOBase):
         return data
 
 
-def _count_members(path: Path, archives: Archives) -> int:
-    """Return at least the number of members of a zip archive, before `zipfile` makes an object for each of them."""
-    start, count = 0, 0
+def _count_members(path: Path, archives: Archives) -> tuple[int, int]:
+    """Return at least the number of members of a zip archive, and of the bytes of their extra fields.
+
+    They are counted before `zipfile` makes an object for each member.
+    """
+    start, count, extra = 0, 0, 0
     with (
         contextlib.suppress(ValueError),  # mmap refuses an empty file
         _open_regular(path, archives) as file,
@@ -342,7 +350,8 @@ def _count_members(path: Path, archives: Archives) -> int:
     ):
         while count <= MAX_MEMBERS and (found := data.find(b"PK\1\2", start)) >= 0:
             start, count = found + 4, count + 1
-    return count
+            extra += int.from_bytes(data[found + 30 : found + 32], "little")
+    return count, extra
 
 
 def _of_zip(file: Path, note: Callable[[str], None], archives: Archives) -> Iterator[Entry]:
