@@ -287,6 +287,12 @@ EXERCISE = Exercise(
             "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
         ),
         Wrong(
+            "causal-missing",
+            "Your `use_causal_mask` has no effect.",
+            {BOTH: "pass"},
+            "LiamMaclean216/Pytorch-Transfomer#1",
+        ),
+        Wrong(
             "mask-replaces-causal",
             "With an `attention_mask`, your causal mask disappears. Both masks must apply.",
             {BOTH: "mask = causal if mask is None else mask"},
@@ -330,7 +336,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "dropout-on-mixed",
-            "You apply dropout to the mixed values. Apply it to the scores.",
+            "You apply dropout after the mix, to the mixed values or to the output. Apply it to the scores.",
             {
                 MIXED: 'mixed = ops.einsum("BHTS,BSHO->BTHO", scores, value)\n'
                 "        mixed = self.dropout_layer(mixed, training=training)"

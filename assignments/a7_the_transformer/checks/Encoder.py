@@ -164,7 +164,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "positions-cut-for-good",
-            "You keep the shortened table of positions in the layer, so a longer sentence finds too few of them later.",
+            "Every token gets the first position. Either you take only one row of the table, or you keep the shortened table "
+            "in the layer, so a longer sentence finds too few rows later.",
             {POSITIONS: "self.pos_encoding = self.pos_encoding[:, :length]\n        " + POSITIONS},
         ),
         Wrong(

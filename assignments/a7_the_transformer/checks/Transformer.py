@@ -143,7 +143,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "encoder-mask-missing",
-            "You pass no mask to the encoder, so source tokens attend to padding.",
+            "The encoder's padding mask does not reach it, so source tokens attend to padding. Pass it on.",
             {ENCODED: ENCODED.replace(", mask=enc_padding_mask", "")},
         ),
         Wrong(

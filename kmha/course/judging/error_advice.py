@@ -166,8 +166,8 @@ _RULES: tuple[_Advice, ...] = (
     (
         "error-built-twice",
         r"You cannot add new elements of state \(variables or sub-layers\) to a layer that is already built",
-        "One layer object is used in several places, so it is built twice. `[layer] * n` holds the same layer n times: "
-        "make a new one for each place.",
+        "A layer that is built gets new weights or layers. Either its `call` makes some, which belongs into `build` or "
+        "`__init__`, or one layer object is used in several places: `[layer] * n` holds the same layer n times.",
     ),
     (
         "error-no-super",
