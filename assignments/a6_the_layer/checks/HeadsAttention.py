@@ -107,7 +107,8 @@ def draw_training(rng):
 def called(answer, inputs):
     """Return the layer's result with the given weights, and how many it trains.
 
-    A call without a key follows one with a key. In training, return also the result of a second call. Both are traced, because `fit` traces too.
+    A call without a key follows one with a key. In training, return also the result of a second call. Both are traced,
+    because `fit` traces too.
     """
     import keras
     import tensorflow as tf

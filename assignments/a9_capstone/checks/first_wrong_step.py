@@ -33,12 +33,9 @@ def trained_weights():
     return {name: np.ascontiguousarray(array) for name, array in found.items()}
 
 
-def attend(weights, query, value, mask, *changes):
-    """Return the steps of attention.
-
-    Each change is the name of a step and a function that changes it before the next ones are computed.
-    """
-    done, changed = {}, dict(changes)
+def attend(weights, query, value, mask, changed):
+    """Return the steps of attention, some of which a function in `changed` changes before the next ones are computed."""
+    done = {}
 
     def add(name, array):
         done[name] = changed[name](array, done) if name in changed else array
@@ -60,7 +57,7 @@ def softmax(logits, axis=-1):
 
 
 def changes(weights, query, value, mask, row):
-    """Return suspects: the steps that each gets wrong, and how."""
+    """Return suspects: the functions that change steps of each, keyed by step."""
     kernels, biases = (
         {role: weights[f"{role}_{kind}"] for role in ("query", "key", "value")} for kind in ("kernel", "bias")
     )
@@ -72,10 +69,13 @@ def changes(weights, query, value, mask, row):
         scores[row, 0, 0, 0] = np.nan
         return scores
 
-    def not_finite_at_the_end(output, done):
-        output = output.copy()
-        output[row, -1, -1] = np.nan
-        return output
+    def at_the_end(number):
+        def changed(output, done):
+            output = output.copy()
+            output[row, -1, -1] = number
+            return output
+
+        return changed
 
     def last_row(mixed, done):
         mixed = mixed.copy()
@@ -93,56 +93,49 @@ def changes(weights, query, value, mask, row):
         mixed[(*smallest, 0)] += 8e-5 * np.abs(mixed).max()
         return mixed
 
-    def infinite(output, done):
-        output = output.copy()
-        output[row, -1, -1] = np.inf
-        return output
-
     def projected(given, role):
         return lambda _, done: np.einsum("BTI,HIO->BTHO", given, kernels[role]) + biases[role]
 
     # NumPy broadcasts it against a single sentence.
     twice = (
-        {"a sentence twice": ("output", lambda output, done: np.repeat(output, 2, axis=0))} if len(query) == 1 else {}
+        {"a sentence twice": {"output": lambda output, done: np.repeat(output, 2, axis=0)}} if len(query) == 1 else {}
     )
     return twice | {
-        "the right layer": (),
-        "the right layer, with rounding": ("query", lambda query, done: query * (1 + 2e-6)),
-        "the right layer, just within the limit": ("output", lambda output, done: output * (1 + 8e-5)),
-        "the right layer, one number within the limit": ("mixed", within_the_limit),
-        "query and key exchanged": (("query", projected(query, "key")), ("key", projected(value, "query"))),
-        "key and value exchanged": (("key", projected(value, "value")), ("value", projected(value, "key"))),
-        "small errors that add up": (
-            ("query", lambda query, done: query * (1 + 8e-5)),
-            ("key", lambda key, done: key * (1 + 8e-5)),
-        ),
-        "another sign": ("query", lambda query, done: -query),
-        "an infinite number": ("output", infinite),
-        "a bias forgotten": ("query", lambda query, done: query - biases["query"]),
-        "another bias for the key": ("key", lambda key, done: key + biases["query"]),
-        "a kernel of another role": (
-            "key",
-            lambda _, done: np.einsum("BTI,HIO->BTHO", value, kernels["query"]) + biases["key"],
-        ),
-        "a kernel reshaped": ("value", lambda _, done: np.einsum("BTI,HIO->BTHO", value, reshaped) + biases["value"]),
-        "another scale": ("logits", lambda logits, done: logits / np.sqrt(size)),
-        "heads exchanged": ("logits", lambda logits, done: logits[:, ::-1]),
-        "a mask that is not applied": ("scores", lambda _, done: softmax(done["logits"])),
-        "one score for all heads": ("scores", lambda scores, done: scores.mean(axis=1, keepdims=True)),
-        "a NaN": ("scores", not_finite),
-        "a NaN at the end": ("output", not_finite_at_the_end),
-        "another softmax": ("scores", lambda _, done: softmax(done["logits"] * mask[:, None], axis=-2) * mask[:, None]),
-        "the last sentence a little wrong": ("mixed", last_row),
-        "one number a little wrong": ("mixed", one_number),
-        "all numbers a little too small": ("value", lambda value, done: value - 3e-4 * np.abs(value).max()),
-        "heads reversed in the merge": (
-            "output",
-            lambda _, done: (
+        "the right layer": {},
+        "the right layer, with rounding": {"query": lambda query, done: query * (1 + 2e-6)},
+        "the right layer, just within the limit": {"output": lambda output, done: output * (1 + 8e-5)},
+        "the right layer, one number within the limit": {"mixed": within_the_limit},
+        "query and key exchanged": {"query": projected(query, "key"), "key": projected(value, "query")},
+        "key and value exchanged": {"key": projected(value, "value"), "value": projected(value, "key")},
+        "small errors that add up": {
+            "query": lambda query, done: query * (1 + 8e-5),
+            "key": lambda key, done: key * (1 + 8e-5),
+        },
+        "another sign": {"query": lambda query, done: -query},
+        "an infinite number": {"output": at_the_end(np.inf)},
+        "a bias forgotten": {"query": lambda query, done: query - biases["query"]},
+        "another bias for the key": {"key": lambda key, done: key + biases["query"]},
+        "a kernel of another role": {
+            "key": lambda _, done: np.einsum("BTI,HIO->BTHO", value, kernels["query"]) + biases["key"]
+        },
+        "a kernel reshaped": {"value": lambda _, done: np.einsum("BTI,HIO->BTHO", value, reshaped) + biases["value"]},
+        "another scale": {"logits": lambda logits, done: logits / np.sqrt(size)},
+        "heads exchanged": {"logits": lambda logits, done: logits[:, ::-1]},
+        "a mask that is not applied": {"scores": lambda _, done: softmax(done["logits"])},
+        "one score for all heads": {"scores": lambda scores, done: scores.mean(axis=1, keepdims=True)},
+        "a NaN": {"scores": not_finite},
+        "a NaN at the end": {"output": at_the_end(np.nan)},
+        "another softmax": {"scores": lambda _, done: softmax(done["logits"] * mask[:, None], axis=-2) * mask[:, None]},
+        "the last sentence a little wrong": {"mixed": last_row},
+        "one number a little wrong": {"mixed": one_number},
+        "all numbers a little too small": {"value": lambda value, done: value - 3e-4 * np.abs(value).max()},
+        "heads reversed in the merge": {
+            "output": lambda _, done: (
                 np.einsum("BTHO,HOE->BTE", done["mixed"][:, :, ::-1], weights["output_kernel"]) + weights["output_bias"]
-            ),
-        ),
-        "an axis left over": ("output", lambda output, done: output[None]),
-        "an output bias forgotten": ("output", lambda output, done: output - weights["output_bias"]),
+            )
+        },
+        "an axis left over": {"output": lambda output, done: output[None]},
+        "an output bias forgotten": {"output": lambda output, done: output - weights["output_bias"]},
     }
 
 
@@ -196,8 +189,7 @@ def draw_suspects(rng, wanted=None, large=0.0, draw_inputs=trained_inputs):
         weights["key_bias"] = weights["key_bias"] + large * scale * first
     found = changes(*inputs.values(), row=int(rng.integers(len(query))))
     names = [name for name in found if wanted is None or name in wanted]
-    listed = {name: each if not each or isinstance(each[0], tuple) else (each,) for name, each in found.items()}
-    done = [attend(*inputs.values(), *listed[name]) for name in rng.permutation(names)]
+    done = [attend(*inputs.values(), found[name]) for name in rng.permutation(names)]
     return {**inputs, "steps": [{str(name): each[name] for name in rng.permutation(STEPS)} for each in done]}
 
 
@@ -206,9 +198,13 @@ def draw(rng):
 
 
 def draw_right(rng):
-    names = ("the right layer", "with rounding", "just within the limit", "one number within the limit")
-    named = [names[0], *(f"{names[0]}, {each}" for each in names[1:])]
-    return draw_suspects(rng, named, large=2_000.0)
+    names = (
+        "the right layer",
+        "the right layer, with rounding",
+        "the right layer, just within the limit",
+        "the right layer, one number within the limit",
+    )
+    return draw_suspects(rng, names, large=2_000.0)
 
 
 def draw_treacherous(rng):

@@ -3,6 +3,7 @@
 import inspect
 from typing import Any
 
+from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.calling import parameters
 from kmha.verify.diagnosing.copies import with_copies
 from kmha.verify.diagnosing.layer_adapters import is_layer
@@ -34,13 +35,10 @@ def as_object(function: Any) -> Any | None:
 def _held(function: Any, seen: tuple[Any, ...] = ()) -> dict[str, Any]:
     """Return the layers that a function refers to, itself or through other functions, keyed by name."""
     found: dict[str, Any] = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            value = cell.cell_contents
-        except ValueError:  # the cell is empty
-            continue
+    seen = (*seen, function)
+    for name, value in frameworks.around(function).items():
         if inspect.isfunction(value):
-            found |= {} if value in seen else _held(value, (*seen, function, value))
+            found |= {} if value in seen else _held(value, seen)
         elif is_weights(value) if isinstance(value, dict | list) else is_plain_layer(value) and not is_layer(value):
             found[name] = value
     return found

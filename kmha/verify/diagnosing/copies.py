@@ -9,6 +9,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from kmha.verify.diagnosing import frameworks
+
 
 def copied(thing: Any) -> Any:
     """Return a deep copy whose functions refer to its own parts.
@@ -59,16 +61,14 @@ def with_copies(function: types.FunctionType, memo: dict[int, Any]) -> types.Fun
         function: Function that refers to something.
         memo: Copies, keyed by the ids of their originals. Copies of functions are added.
     """
-    cells = tuple(types.CellType() for _ in function.__closure__ or ())
+    held = frameworks.around(function)
+    names, before = function.__code__.co_freevars, function.__closure__ or ()
+    cells = {n: types.CellType() if n in held else cell for n, cell in zip(names, before, strict=True)}
     code, name, defaults = function.__code__, function.__name__, function.__defaults__
-    made = types.FunctionType(code, function.__globals__, name, defaults, cells)
+    made = types.FunctionType(code, function.__globals__, name, defaults, tuple(cells.values()))
     made.__kwdefaults__ = function.__kwdefaults__
     memo[id(function)] = made
-    for cell, own in zip(function.__closure__ or (), cells, strict=True):
-        try:
-            found = cell.cell_contents
-        except ValueError:  # the cell is empty
-            continue
+    for each, found in held.items():
         is_closure = isinstance(found, types.FunctionType) and found.__closure__ and id(found) not in memo
-        own.cell_contents = with_copies(found, memo) if is_closure else memo.get(id(found), found)
+        cells[each].cell_contents = with_copies(found, memo) if is_closure else memo.get(id(found), found)
     return made

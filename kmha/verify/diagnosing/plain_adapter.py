@@ -41,11 +41,6 @@ class Place:
     key: Any
     parent: "Place | None" = None
 
-    @property
-    def of_object(self) -> bool:
-        """Whether an object holds it, and no list, dict or tuple."""
-        return not isinstance(self.holder, list | dict | tuple)
-
     def and_above(self) -> Iterator["Place"]:
         """Yield the place, and those that lead to it."""
         place: Place | None = self
@@ -216,10 +211,12 @@ class PlainAdapter(Adapter):
 
     def parts(self, layer: Any) -> list[Any]:
         """Return what holds a layer's weights, and the objects inside the layer that lead there."""
-        places = (
-            each for place in self._places(layer) for each in place.and_above() if each is place or each.of_object
+        holders = (
+            each.holder
+            for place in self._places(layer)
+            for each in place.and_above()
+            if each is place or not isinstance(each.holder, list | dict | tuple)
         )
-        holders = (each.holder for each in places)
         return list({id(holder): holder for holder in holders if holder is not layer}.values())
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:

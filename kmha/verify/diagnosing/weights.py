@@ -644,15 +644,12 @@ def _with_objects_inside(parts: Sequence[Any]) -> list[Any]:
     found, level = list(parts), list(parts)
     for _ in range(DEPTH):
         values = [value for part in level for value in vars(part).values()]
-        values += [item for each in values if isinstance(each, list | dict) for item in _items(each)]
+        values += [item for each in values if isinstance(each, list) for item in each]
+        values += [item for each in values if isinstance(each, dict) for item in each.values()]
         known = {id(each) for each in found}
         level = [*{id(each): each for each in values if _is_plain_object(each) and id(each) not in known}.values()]
         found += level
     return found
-
-
-def _items(holder: list[Any] | dict[Any, Any]) -> list[Any]:
-    return [*holder.values()] if isinstance(holder, dict) else holder
 
 
 def _is_plain_object(value: Any) -> bool:

@@ -41,7 +41,6 @@ from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
 def _clip_function(found: Any) -> Any:
     """Return a function of the input and the mask alone."""
-
     random = np.random.default_rng(0)
     weights = (random.normal(size=(WIDTH, 3 * WIDTH)) / 3, random.normal(size=3 * WIDTH))
     output = (random.normal(size=(WIDTH, WIDTH)) / 3, random.normal(size=WIDTH))

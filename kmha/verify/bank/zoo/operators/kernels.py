@@ -115,9 +115,11 @@ def projection_shared(source: Source) -> Iterator[Edit]:
         layer = re.search(r"linear|dense|conv|prepare", called(node.value), re.IGNORECASE)
         if isinstance(target, ast.Attribute) and layer and role_of_name(target.attr) and len(node.targets) == 1:
             made.setdefault(source.around(node, *FUNCTIONS), {}).setdefault(role_of_name(target.attr), node)
-    for found in made.values():
-        home = source.home(next(iter(found.values())))
-        calls = next((each for function, each in _by_role(source) if source.home(function) is home), {})
+    projected: dict[ast.AST, dict[str, ast.Call]] = {}  # the first function of each class that projects
+    for function, calls in _by_role(source):
+        projected.setdefault(source.home(function), calls)
+    for function, found in made.items():
+        calls = projected.get(source.home(function), {})
         for used, role in (("query", "key"), ("key", "value"), ("query", "value")):
             if {used, role} <= found.keys() and found[used].lineno < found[role].lineno:
                 ids = _shared_ids(source, calls, used, role)
