@@ -54,6 +54,7 @@ from kmha.verify.diagnosing.weights import (
     listed_heads,
     number_of_heads,
     possible,
+    with_objects_inside,
 )
 
 OF_ITSELF = re.compile("(^|_)(self|slf)")  # beginnings of the name of self-attention's mask
@@ -326,7 +327,7 @@ class BlockCandidate(LayerCandidate):
                     layer = make()
                     parts = self.adapter.parts(layer)
                     code = code_of(layer, parts)
-                    return self._epsilon(trial, [layer, *parts], code), bool(ROTATION.search(code))
+                    return self._epsilon(trial, with_objects_inside([layer, *parts]), code), bool(ROTATION.search(code))
             except (Exception, SystemExit):  # untrusted code may raise anything, and a later call reports the error
                 continue
         return self._epsilon(trial, (), ""), False

@@ -37,6 +37,10 @@ class CandidateError(ValueError):
     """A candidate cannot be called, or an argument that kmha needs is missing or invalid."""
 
 
+class NoWeightsError(CandidateError):
+    """A layer that should have weights has none."""
+
+
 def parameters(function: Any, skip: int = 0) -> Parameters:
     """Return a function's parameters that can be passed by name or position."""
     try:

@@ -30,9 +30,9 @@ from kmha.verify.diagnosing.caches import cache_report
 from kmha.verify.diagnosing.caches.cache_diagnosis import examine
 from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.caches.protocols import find_decoding
-from kmha.verify.diagnosing.calling import CandidateError, parameters
+from kmha.verify.diagnosing.calling import CandidateError, NoWeightsError, parameters
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.closures import as_object
+from kmha.verify.diagnosing.closures import as_object, is_method, is_weightless, stand_in
 from kmha.verify.diagnosing.convention_search import ChosenConvention, find_convention, use
 from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
 from kmha.verify.diagnosing.core_layer import CoreLayerCandidate, is_core
@@ -40,7 +40,6 @@ from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate, Encod
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
-from kmha.verify.diagnosing.making_layers import as_layer
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.other_readings import (
     cannot_do_without_memory,
@@ -58,7 +57,7 @@ from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
-from kmha.verify.diagnosing.with_parameters import as_class
+from kmha.verify.diagnosing.with_parameters import WithParameters
 from kmha.verify.mistakes import Mistake
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -370,38 +369,49 @@ def candidate_of(
             "expected mask='attends' or mask='hides', for what True (or 1) in a mask means, or mask='adds' for a mask "
             f"that is added to the logits. Received: mask={mask!r}."
         )
+    name = name_of(thing)
+    thing = (as_object(thing) if is_method(thing) else None) or thing
     is_module = not isinstance(thing, type) and is_layer(thing)
     fields = adapter_of(type(thing)).configured(thing) if is_module else None
     if fields is not None:  # the object is only a description of a layer, whose weights are set as for a class
         thing, arguments = type(thing), {**fields, **arguments}
-    name = name_of(thing)
-    if not isinstance(thing, type) and not is_module:
-        if (held := as_class(thing)) is not None:
-            thing, roles = held, {**held.roles, **roles}
-        else:
-            thing = as_layer(thing) or as_object(thing) or thing
-    if isinstance(thing, type) or is_module or is_plain_layer(thing):
-        layer = None
-        chain = chain or kind_of(thing, arguments, roles)
-        if chain == "attention":
-            layer = LayerCandidate(thing, name, arguments, mask, roles)
-            chain = chain_of(layer.constructor_roles, layer.roles)
-            chain = chain_of_made(layer) if chain == "attention" else chain
-        if layer is not None and chain == "attention":
-            return CoreLayerCandidate(layer) if is_core(layer) else layer
-        if chain == "embedding" and not is_module and keeps_results(thing):
-            raise CandidateError(f"{name}: it was called and keeps its result. Give kmha its class, or a new object.")
-        if chain == "embedding":
-            return EmbeddingCandidate(thing, name, arguments, mask, roles)
-        block = BlockCandidate(thing, name, arguments, mask, roles, chain=chain)
-        if block.chain == "decoder" and chain_of_made(block) == "encoder":
-            return BlockCandidate(thing, name, arguments, mask, roles, chain="encoder")
-        return block
+    if isinstance(thing, type) or is_module:
+        return _layer_candidate(thing, name, arguments, mask, roles, chain)
+    held = stand_in(thing) or (thing if is_plain_layer(thing) else None)
+    if held is not None:
+        more = held.roles if isinstance(held, type) and issubclass(held, WithParameters) else {}
+        try:
+            return _layer_candidate(held, name, arguments, mask, {**more, **roles}, chain)
+        except NoWeightsError:
+            if held is thing or not is_weightless(held):
+                raise
     if callable(thing):
         if encoding_roles(parameters(thing), roles):
             return EncodingFunction(thing, name, arguments, roles)
         return FunctionCandidate(thing, name, arguments, mask, roles)
     raise CandidateError(f"expected a layer or a function. Received: {thing!r}.")
+
+
+def _layer_candidate(
+    thing: Any, name: str, arguments: Mapping[str, Any], mask: str | None, roles: Mapping[str, str], chain: str
+) -> Candidate:
+    """Wrap a layer, or the class of a layer, as a candidate."""
+    layer = None
+    chain = chain or kind_of(thing, arguments, roles)
+    if chain == "attention":
+        layer = LayerCandidate(thing, name, arguments, mask, roles)
+        chain = chain_of(layer.constructor_roles, layer.roles)
+        chain = chain_of_made(layer) if chain == "attention" else chain
+    if layer is not None and chain == "attention":
+        return CoreLayerCandidate(layer) if is_core(layer) else layer
+    if chain == "embedding":
+        if not (isinstance(thing, type) or is_layer(thing)) and keeps_results(thing):
+            raise CandidateError(f"{name}: it was called and keeps its result. Give kmha its class, or a new object.")
+        return EmbeddingCandidate(thing, name, arguments, mask, roles)
+    block = BlockCandidate(thing, name, arguments, mask, roles, chain=chain)
+    if block.chain == "decoder" and chain_of_made(block) == "encoder":
+        return BlockCandidate(thing, name, arguments, mask, roles, chain="encoder")
+    return block
 
 
 def _judge(found: dict[str, Any], tell: Callable[[str], None]) -> Diagnosis:

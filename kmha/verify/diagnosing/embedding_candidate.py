@@ -66,6 +66,7 @@ class EmbeddingCandidate(LayerCandidate):
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any) -> None:
         super().__init__(thing, name, given, *said)
         self.built = not isinstance(thing, type)
+        self.adapter.encodes = True
         self.rotates = bool(naming.ROTARY.search(self.layer_class.__name__.lower()))
         variables = self.adapter.variables(self.thing) if self.built else []
         buffers = list(self.thing.buffers()) if hasattr(self.thing, "buffers") and self.built else []

@@ -6,6 +6,7 @@ Parameters are cast to the dtype of the trial, because these packages create the
 
 import dataclasses
 import functools
+import importlib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -253,24 +254,32 @@ class EquinoxAdapter(JaxAdapter):
         layer.cast(dtype)
         self.call(layer, arguments, False)
 
+    def has_weights(self, layer: Any) -> bool:
+        return bool(self._held(layer).arrays)
+
+    @property
+    def base(self) -> type:
+        return importlib.import_module("equinox").Module
+
     def call(self, layer: Held, arguments: Mapping[str, Any], training: bool) -> Any:
         import equinox
         import jax
 
         module = jax.tree_util.tree_map_with_path(lambda path, leaf: layer.arrays.get(_names(path), leaf), layer.module)
         module = equinox.nn.inference_mode(module, value=not training)
-        keys = {name: self.random_key() for name in random_names(parameters(type(module).__call__))}
+        keys = {name: self.random_key() for name in random_names(parameters(getattr(type(module), self.method)))}
+        call = self.entry(module)
         arrays = {name: value for name, value in arguments.items() if hasattr(value, "shape")}
         rest = {name: value for name, value in arguments.items() if name not in arrays}
         if self.is_mapped is False or not _has_batch(arrays):
-            return module(**arguments, **keys)
+            return call(**arguments, **keys)
         try:
-            result = jax.vmap(lambda items: module(**items, **rest, **keys))(arrays)
+            result = jax.vmap(lambda items: call(**items, **rest, **keys))(arrays)
             self.is_mapped = True
         except Exception:  # untrusted code may raise anything
             if self.is_mapped:
                 raise
-            result = module(**arguments, **keys)
+            result = call(**arguments, **keys)
             self.is_mapped = False
         return result
 
@@ -318,6 +327,13 @@ class NnxAdapter(JaxAdapter):
         for _, variable in self._params(layer):
             _assign(variable, _cast(_value(variable), dtype))
 
+    def has_weights(self, layer: Any) -> bool:
+        return bool(self._params(layer))
+
+    @property
+    def base(self) -> type:
+        return importlib.import_module("flax.nnx").Module
+
     def _params(self, layer: Any) -> list[tuple[str, Any]]:
         from flax import nnx
 
@@ -327,11 +343,11 @@ class NnxAdapter(JaxAdapter):
         from flax import nnx
 
         (layer.train if training else layer.eval)()
-        found = parameters(type(layer).__call__)
+        found = parameters(getattr(type(layer), self.method))
         more: dict[str, Any] = {name: nnx.Rngs(self.random_key()) for name in random_names(found)}
         if "decode" in found:  # decoding one position at a time is off, and nnx asks for a decision
             more["decode"] = False
-        return layer(**arguments, **more)
+        return self.entry(layer)(**arguments, **more)
 
     def variables(self, layer: Any) -> list[Variable]:
         return [

@@ -12,7 +12,7 @@ import numpy as np
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.attributes import walk
-from kmha.verify.diagnosing.calling import call_parameters, constructor, positional_only
+from kmha.verify.diagnosing.calling import METHODS, call_parameters, constructor, positional_only
 from kmha.verify.diagnosing.copies import copied
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
 from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain
@@ -92,12 +92,12 @@ class KerasAdapter(Adapter):
         first = [arguments.pop(name) for name in list(arguments)[:1] if isinstance(arguments[name], list | dict)]
         if self.method == "call" or "training" in call_parameters(layer, self.method):
             arguments = {"training": training, **arguments}
-        return layer(*first, **arguments)
+        return self.entry(layer)(*first, **arguments)
 
     def variables(self, layer: Any) -> list[Variable]:
         """Return the variables, named by attribute path, because Keras itself calls a sublayer `wq` just `dense_4`."""
         variable_type = getattr(self.keras, "Variable", None) or importlib.import_module("tensorflow").Variable
-        paths = {id(variable): path for path, variable in walk(layer, self.keras.layers.Layer, variable_type)}
+        paths = {id(variable): path for path, variable in walk(layer, self.base, variable_type)}
         unused = {id(variable) for part in self.parts(layer) if part in self.unused for variable in part.weights}
         found = [
             Variable(
@@ -115,6 +115,13 @@ class KerasAdapter(Adapter):
     def is_weightless(self, layer: Any) -> bool:
         return bool(layer.built) and not self.variables(layer)
 
+    def has_weights(self, layer: Any) -> bool:
+        return bool(layer.weights) or not (layer.built or type(layer).build is self.base.build)
+
+    @property
+    def base(self) -> Any:
+        return self.keras.layers.Layer
+
     @functools.cached_property
     def _dense(self) -> Any:
         """The classes of projections."""
@@ -123,7 +130,7 @@ class KerasAdapter(Adapter):
 
     def _never_made(self, layer: Any) -> Iterator[Variable]:
         """Yield the weights of each projection that a built layer never calls, in the shapes of one that it calls."""
-        parts = list(walk(layer, self.keras.layers.Layer, self._dense))
+        parts = list(walk(layer, self.base, self._dense))
         for path, part in parts:
             alike = [other for _, other in parts if other.built and _settings(other) == _settings(part)]
             for variable in () if part.built or not alike else alike[0].weights:
@@ -218,7 +225,7 @@ class TorchAdapter(Adapter):
         first = [named.pop(name) for name in positional_only(call_parameters(layer, self.method)) if name in named]
         try:
             with torch.no_grad():
-                return layer(*first, **named)
+                return self.entry(layer)(*first, **named)
         finally:
             torch.backends.mha.set_fastpath_enabled(compiled)
 
@@ -240,6 +247,13 @@ class TorchAdapter(Adapter):
 
     def is_weightless(self, layer: Any) -> bool:
         return not self.variables(layer)
+
+    def has_weights(self, layer: Any) -> bool:
+        return next(layer.parameters(), None) is not None
+
+    @property
+    def base(self) -> type:
+        return importlib.import_module("torch").nn.Module
 
     def parts(self, layer: Any) -> list[Any]:
         """Return the submodules of a module."""
@@ -313,8 +327,10 @@ def adapter_of(layer_class: type) -> Any:
     for package, adapter in ADAPTERS.items():
         if any(f"{home}.".startswith(f"{package}.") for home in homes):
             found = adapter()
-            if _has_own(layer_class, "__call__", package) and not _has_own(layer_class, found.method, package):
-                found.method = "__call__"  # the class replaces the framework's own way of calling
+            if not _has_own(layer_class, found.method, package):
+                # The class replaces the framework's own way of calling, or has another one.
+                own = [name for name in ("__call__", *METHODS) if _has_own(layer_class, name, package)]
+                found.method, found.calls_by_name = (*own, found.method)[0], bool(own) and own[0] != "__call__"
             return found
     if is_plain(layer_class):
         return PlainAdapter(layer_class)
@@ -326,7 +342,7 @@ def adapter_of(layer_class: type) -> Any:
 
 def _has_own(layer_class: type, method: str, package: str) -> bool:
     """Return whether a class gets a method from code outside of the package of its framework."""
-    home = next((parent.__module__ for parent in layer_class.__mro__ if method in vars(parent)), "")
+    home = next((parent.__module__ for parent in layer_class.__mro__ if method in vars(parent)), package)
     return not f"{home}.".startswith(f"{package}.")
 
 

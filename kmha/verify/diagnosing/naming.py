@@ -76,6 +76,7 @@ ARGUMENTS: dict[str, str] = {
 HIDDEN = re.compile("^(d|n|num)?hid(den)?s?(dim|size|count)?$|^units$")
 # Names of what turns its input by positions.
 ROTARY = re.compile("rotary|rope|rotate")
+AXES = re.compile("_[btsndhlckqvmfw]{2,4}$|_[BTSNDHLCKQVMFW]{2,4}$")  # in names such as `x_btd`
 _ARRAY = "(x|inputs?|tensors?|hidden|(hidden)?states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
 _WIDTH = "(channels|dims?|size|sz|features?|width|count)"
 # Names of arguments that belong to the memory, which is the output of an encoder.
@@ -125,11 +126,19 @@ def plain(name: str) -> str:
 def argument(name: str) -> str | None:
     """Return the role of an argument, such as "query", or `None` for an unknown name.
 
+    The letters of the axes at the end of a name say nothing of its role.
+
     >>> argument("nHeads"), argument("enc_output"), argument("enc_src"), argument("colour")
     ('heads', 'memory', 'memory', None)
+    >>> argument("context_bsd"), argument("x_BTD")
+    ('memory', 'self')
     """
-    name = plain(name.rpartition(".")[2])
-    return _BY_NAME.get(name) or next((role for role, pattern in PATTERNS.items() if re.search(pattern, name)), None)
+    full = name.rpartition(".")[2]
+    for name in (plain(full), plain(AXES.sub("", full))):
+        found = (role for role, pattern in PATTERNS.items() if re.search(pattern, name))
+        if role := _BY_NAME.get(name) or next(found, None):
+            return role
+    return None
 
 
 def role_hint(role: str, names: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from kmha.verify.diagnosing.weights import Slot, Variable
 
 # Names of arrays that a constructor computes, and that nobody trains.
 CONSTANTS = re.compile(r"mask|tri[lu]|pos|(^|[._])pe([._]|$)|sin|cos|freq|angle|cache|grad|encoding|last_(in|out)put")
+POSITIONS = re.compile("pos|encoding|embed")
 DATA = ("data", "_data", "array")  # usual attributes for the array of a tensor
 GRADIENT = re.compile(r"^d_?")
 PACKAGES = (*frameworks.FRAMEWORKS, "jaxlib", "builtins", "functools")  # their objects hold no weights of a layer
@@ -194,7 +195,8 @@ class PlainAdapter(Adapter):
         return [self._variable(place) for place in self.places.values()]
 
     def _places(self, layer: Any) -> Iterator[Place]:
-        return (place for place in places_of(layer) if place.path not in self.results)
+        found = places_of(layer, constants=self.encodes)
+        return (each for each in found if each.path not in self.results and not (self.encodes and _is_computed(each)))
 
     def _variable(self, place: Place) -> Variable:
         whole = tuple(place.value().shape)
@@ -253,7 +255,7 @@ def is_plain_layer(thing: Any) -> bool:
         return True
     if isinstance(thing, type) or inspect.isroutine(thing) or not is_plain(type(thing)):
         return False
-    if any(_may_hold(value) and _has_layer_method(value) for value in _attributes(thing).values()):
+    if any(may_hold(value) and _has_layer_method(value) for value in _attributes(thing).values()):
         return True
     return is_weights(thing)
 
@@ -313,8 +315,21 @@ def places_of(
         if _is_array(value) and not _is_own_tensor(value):
             if constants or not (CONSTANTS.search(name.lower()) or _is_gradient(key, value, dict(items))):
                 yield place
-        elif _may_hold(value):
+        elif may_hold(value):
             yield from places_of(value, constants, place, seen)
+
+
+def _is_computed(place: Place) -> bool:
+    """Return whether a constructor computes an array: by its name, unless it is a table of positions at random.
+
+    At the first position, sines are 0, and cosines are 1.
+    """
+    if not CONSTANTS.search(place.path.lower()):
+        return False
+    table = frameworks.to_numpy(place.value())
+    if table.ndim != 2 or len(table) == 1 or not POSITIONS.search(place.path.lower()):
+        return True
+    return bool(np.all(np.isin(table[0], (0.0, 1.0))))
 
 
 def _is_gradient(key: Any, array: Any, siblings: Mapping[Any, Any]) -> bool:
@@ -357,10 +372,11 @@ def _is_array(value: Any) -> bool:
 
 def _is_own_tensor(value: Any) -> bool:
     """Return whether a value is an object of a package's own class that holds its array in an attribute."""
-    return _may_hold(value) and any(map(_is_array, _attributes(value).values()))
+    return may_hold(value) and any(map(_is_array, _attributes(value).values()))
 
 
-def _may_hold(value: Any) -> bool:
+def may_hold(value: Any) -> bool:
+    """Return whether a value is a list, dict or tuple, or an object that is no framework's."""
     if isinstance(value, list | dict | tuple):
         return True
     home = str(getattr(type(value), "__module__", "")).split(".")[0]

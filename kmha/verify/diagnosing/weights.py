@@ -20,7 +20,7 @@ import numpy as np
 from kmha.verify.chains.attention import ROLES
 from kmha.verify.choices.attention import Extra
 from kmha.verify.diagnosing import frameworks, naming
-from kmha.verify.diagnosing.calling import CandidateError
+from kmha.verify.diagnosing.calling import CandidateError, NoWeightsError
 from kmha.verify.diagnosing.conventions import ALL_ROLES, with_identity_kernels
 
 # One small kernel for all heads. Each head takes its own P = I/H features.
@@ -464,10 +464,11 @@ def weights_of_layer(
     If the layer takes but one input, its query and key have the same number of features.
 
     Raises:
-        CandidateError: There are no weights, or the weights do not match multi-head attention.
+        NoWeightsError: There are no weights.
+        CandidateError: The weights do not match multi-head attention.
     """
     if not variables:
-        raise CandidateError(
+        raise NoWeightsError(
             f"{name}: the layer has no weights yet. Give its class, so that kmha makes the weights, or call it once or "
             "`build` it first."
         )
@@ -591,7 +592,7 @@ def stated_number(layer: Any, given: Mapping[str, Any], role: str) -> int | None
     The attribute may be one of a part of the layer, and the code may read a variable of its module.
     """
     parts = list(layer.modules()) if hasattr(layer, "named_parameters") else [layer]
-    stated = [item for owner in _with_objects_inside(parts) for item in vars(owner).items()]
+    stated = [item for owner in with_objects_inside(parts) for item in vars(owner).items()]
     found = number_with_role([*given.items(), *stated], role)
     if found is None:
         kinds = {type(getattr(part, "module", part)) for part in parts}
@@ -639,11 +640,11 @@ def heads_in_source(code: str) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _with_objects_inside(parts: Sequence[Any]) -> list[Any]:
+def with_objects_inside(parts: Sequence[Any]) -> list[Any]:
     """Return objects, and the plain objects that they hold, the nearest first."""
     found, level = list(parts), list(parts)
     for _ in range(DEPTH):
-        values = [value for part in level for value in vars(part).values()]
+        values = [value for part in level for value in getattr(part, "__dict__", {}).values()]
         values += [item for each in values if isinstance(each, list) for item in each]
         values += [item for each in values if isinstance(each, dict) for item in each.values()]
         known = {id(each) for each in found}

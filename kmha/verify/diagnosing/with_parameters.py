@@ -258,12 +258,12 @@ def class_around(
         function: Function that the class wraps.
         parent: Base class.
         settings: Arguments of the constructor.
-        inputs: Arguments of the call, which is `call` in `body`, or else `__call__`.
+        inputs: Arguments of the call, which is `call` or `forward` in `body`, or else `__call__`.
         body: Attributes of the class, with functions that take their arguments by name.
     """
     found, plain = dict(body), inspect.unwrap(function)
     found["__init__"].__signature__ = _signature(settings)
-    call = found["call" if "call" in found else "__call__"]
+    call = found[next(name for name in ("call", "forward", "__call__") if name in found)]
     call.__signature__, call.__wrapped__ = _signature(inputs), plain
     found |= {name: getattr(function, name) for name in ("__module__", "__doc__", "__qualname__")}
     return type(parent)(function.__name__, (parent,), {**found, "__wrapped__": plain})

@@ -18,6 +18,8 @@ import numpy as np
 from kmha.verify import diagnose
 from kmha.verify.bank.zoo.entry import Entry
 from kmha.verify.diagnosing.candidate import quietly
+from kmha.verify.diagnosing.closures import stand_in
+from kmha.verify.diagnosing.layer_adapters import adapter_of
 
 MOST = 60  # number of calls that are kept
 ENOUGH = 6  # number of calls more that run than that raise errors, after which no more are needed
@@ -57,16 +59,21 @@ def recorded(entry: Entry, seed: int = 0) -> list[Call]:
 @contextlib.contextmanager
 def _recording(thing: Any, calls: dict[Any, Call]) -> Iterator[Any]:
     """Record every successful call of `thing`, which may be a class, a layer or a function."""
-    owner = thing if isinstance(thing, type) else type(thing)
-    if not isinstance(thing, type) and not _is_layer(thing):
+    is_function = not isinstance(thing, type) and not _is_layer(thing)
+    held = stand_in(thing) if is_function else None
+    if is_function and (held is None or isinstance(held, type)):
         yield _wrapped(thing, calls)
         return
+    thing = thing if held is None else held
+    owner = thing if isinstance(thing, type) else type(thing)
+    adapter = adapter_of(owner) if held is not None else None
+    called = adapter.method if adapter is not None and adapter.calls_by_name else "__call__"
     constructions: dict[int, Any] = {}
-    saved = {name: owner.__dict__.get(name) for name in ("__init__", "__call__")}
+    saved = {name: owner.__dict__.get(name) for name in ("__init__", called)}
     if isinstance(thing, type):
         constructor = getattr(owner, "__init__")  # noqa: B009 - mypy forbids to read or set it as an attribute
         setattr(owner, "__init__", _noting(constructor, constructions))  # noqa: B010
-    setattr(owner, "__call__", _recorder(owner.__call__, calls, constructions))  # noqa: B010
+    setattr(owner, called, _recorder(getattr(owner, called), calls, constructions, held is None))
     try:
         yield thing
     finally:
@@ -94,7 +101,10 @@ def _noting(constructor: Callable[..., None], constructions: dict[int, Any]) -> 
     return noting
 
 
-def _recorder(method: Callable[..., Any], calls: dict[Any, Call], constructions: dict[int, Any]) -> Callable[..., Any]:
+def _recorder(
+    method: Callable[..., Any], calls: dict[Any, Call], constructions: dict[int, Any], with_state: bool
+) -> Callable[..., Any]:
+    """Return a method that records its calls. A function around a layer keeps the weights that it has: no state."""
     depth = [0]
 
     @functools.wraps(method)
@@ -108,7 +118,9 @@ def _recorder(method: Callable[..., Any], calls: dict[Any, Call], constructions:
             depth[0] -= 1
         if arguments is not None and _arrays(result) is not None:
             made, policy = constructions.get(id(self), (None, None))
-            call = Call(made, policy, _state(self), bool(getattr(self, "training", False)), arguments)
+            call = Call(
+                made, policy, _state(self) if with_state else None, bool(getattr(self, "training", False)), arguments
+            )
             calls.setdefault(_signature(call), call)
         return result
 

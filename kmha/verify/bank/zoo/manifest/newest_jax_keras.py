@@ -51,59 +51,47 @@ def _clip_function(found: Any) -> Any:
     return attention
 
 
-def _bound(call: Callable[..., Any], *arguments: Any) -> Callable[[Any], Any]:
-    """Return a function that makes an object with a layer of triton-neural and its parameters, whose call is `call`."""
+def _bound(around: Callable[[Any, Any], Any], *arguments: Any) -> Callable[[Any], Any]:
+    """Return a function that makes a layer of triton-neural and its parameters, and returns `around` both."""
 
     def make(found: Any) -> Any:
         import jax
 
-        class Called:
-            __call__ = call
-
-            def __init__(self) -> None:
-                self.layer = found(*arguments)
-                self.params = self.layer.init(jax.random.key(0), (2, 7, WIDTH))
-
-        return Called()
+        layer = found(*arguments)
+        return around(layer, layer.init(jax.random.key(0), (2, 7, WIDTH)))
 
     return make
 
 
-def _alone(self: Any, x: Any) -> Any:
-    return self.layer(x, self.params)
+def _alone(layer: Any, params: Any) -> Any:
+    return lambda x: layer(x, params)
 
 
-def _with_mask(self: Any, x: Any, mask: Any = None) -> Any:
-    return self.layer(x, self.params, mask=mask)
+def _with_mask(layer: Any, params: Any) -> Any:
+    return lambda x, mask=None: layer(x, params, mask=mask)
 
 
-def _crossing(self: Any, query: Any, key_value: Any, mask: Any = None) -> Any:
-    return self.layer(query, key_value, self.params, mask=mask)
+def _crossing(layer: Any, params: Any) -> Any:
+    return lambda query, key_value, mask=None: layer(query, key_value, params, mask=mask)
 
 
-def _decoding(self: Any, x: Any, memory: Any, mask: Any = None) -> Any:
-    return self.layer(x, self.params, encoder_output=memory, self_attn_mask=mask)
+def _decoding(layer: Any, params: Any) -> Any:
+    return lambda x, memory, mask=None: layer(x, params, encoder_output=memory, self_attn_mask=mask)
 
 
 def _synax(found: Any) -> Any:
-    """Make an object whose call is one of a layer with its parameters. The package has no projection of the output."""
+    """Make a function that calls a layer with its parameters. The package has no projection of the output."""
     import jax
 
-    class Called:
-        def __init__(self) -> None:
-            self.layer = found(WIDTH, hidden_dim=SIZE, heads=HEADS)
-            self.params = self.layer.init(jax.random.key(0))
-
-        def __call__(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
-            return self.layer.apply(self.params, query, key, value, mask=mask)
-
-    return Called()
+    layer = found(WIDTH, hidden_dim=SIZE, heads=HEADS)
+    params = layer.init(jax.random.key(0))
+    return lambda query, key, value, mask=None: layer.apply(params, query, key, value, mask=mask)
 
 
 def _of_arrays(
     tensor: str, *arguments: Any, masked: bool = False, first: Any = None, **more: Any
 ) -> Callable[[Any], Any]:
-    """Return a function that makes an object that takes and returns arrays of NumPy instead of a package's tensors.
+    """Return a function that makes a function that takes and returns arrays of NumPy instead of a package's tensors.
 
     Args:
         tensor: Class of the tensors, as MODULE:NAME.
@@ -122,19 +110,11 @@ def _of_arrays(
         if first is not None:
             layer(kind(first))
 
-        class Called:
-            def __init__(self) -> None:
-                self.layer = layer
+        def with_mask(x: Any, mask: Any = None) -> Any:
+            given = None if mask is None else kind(np.asarray(mask, float))
+            return np.asarray(layer(kind(np.asarray(x)), mask=given).data)
 
-            def __call__(self, x: Any) -> Any:
-                return np.asarray(self.layer(kind(np.asarray(x))).data)
-
-        class CalledWithMask(Called):
-            def __call__(self, x: Any, mask: Any = None) -> Any:
-                given = None if mask is None else kind(np.asarray(mask, float))
-                return np.asarray(self.layer(kind(np.asarray(x)), mask=given).data)
-
-        return CalledWithMask() if masked else Called()
+        return with_mask if masked else lambda x: np.asarray(layer(kind(np.asarray(x))).data)
 
     return make
 
@@ -142,27 +122,15 @@ def _of_arrays(
 def _rasp_attention(found: Any) -> Any:
     from rasptorch import Tensor
 
-    class Called:
-        def __init__(self) -> None:
-            self.layer = found(WIDTH, HEADS)
-
-        def __call__(self, query: Any, key: Any, value: Any) -> Any:
-            return self.layer(*(Tensor(np.asarray(x, "float32")) for x in (query, key, value))).numpy()
-
-    return Called()
+    layer = found(WIDTH, HEADS)
+    return lambda query, key, value: layer(*(Tensor(np.asarray(x, "float32")) for x in (query, key, value))).numpy()
 
 
 def _rasp_layer(found: Any) -> Any:
     from rasptorch import Tensor
 
-    class Called:
-        def __init__(self) -> None:
-            self.layer = found(WIDTH, HEADS, ff_hidden_dim=INNER)
-
-        def __call__(self, x: Any) -> Any:
-            return self.layer(Tensor(np.asarray(x, "float32"))).numpy()
-
-    return Called()
+    layer = found(WIDTH, HEADS, ff_hidden_dim=INNER)
+    return lambda x: layer(Tensor(np.asarray(x, "float32"))).numpy()
 
 
 def _modules_attention(found: Any) -> Any:

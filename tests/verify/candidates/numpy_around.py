@@ -1,0 +1,64 @@
+"""Functions around objects of NumPy: layers whose weights are an argument, tables of positions, and what has neither."""
+
+import numpy as np
+
+
+class Tables:
+    """Learned positions, or sines and cosines, which are added to the input."""
+
+    def __init__(self, width, learned):
+        rng = np.random.default_rng(0)
+        angles = np.arange(64)[:, None] / 10_000 ** (np.arange(width) // 2 * 2 / width)
+        sines = np.where(np.arange(width) % 2, np.cos(angles), np.sin(angles))
+        self.pos_table = rng.normal(size=(64, width)) if learned else sines
+
+    def __call__(self, x):
+        return x + self.pos_table[: x.shape[1]]
+
+
+class Functional:
+    """An attention that takes its weights in each call, and states its number of heads."""
+
+    def __init__(self, width, heads):
+        self.width, self.heads = width, heads
+
+    def init(self):
+        rng = np.random.default_rng(1)
+        return {name: rng.normal(size=(self.width, self.width)) for name in ("wq", "wk", "wv", "wo")}
+
+    def __call__(self, x, params, scaled=True):
+        q, k, v = (x @ params[name] for name in ("wq", "wk", "wv"))
+        q, k, v = (each.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2) for each in (q, k, v))
+        logits = q @ k.swapaxes(-1, -2) / (q.shape[-1] ** 0.5 if scaled else 1)
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        return (weights @ v).swapaxes(1, 2).reshape(x.shape) @ params["wo"]
+
+
+class PositionalEncoding(Tables):
+    pass
+
+
+class DotProduct:
+    """It has no weights."""
+
+    def forward(self, query, key, value):
+        logits = query @ key.swapaxes(-1, -2) / query.shape[-1] ** 0.5
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True) @ value
+
+
+def positions(learned):
+    layer = PositionalEncoding(12, learned)
+    return lambda x: layer(x)
+
+
+def functional(scaled=True):
+    layer = Functional(12, 3)
+    params = layer.init()
+    return lambda x: layer(x, params, scaled)
+
+
+def weightless():
+    layer = DotProduct()
+    return lambda query, key, value: layer.forward(query, key, value)

@@ -1,0 +1,71 @@
+"""Functions and methods around a layer are diagnosed with the layer's weights."""
+
+import keras
+import pytest
+
+from kmha.layers import MultiHeadAttention
+from kmha.verify import diagnose
+
+
+@pytest.mark.parametrize("name", ["around", "method", "forward"])
+def test_torch(candidate, name):
+    attention, wrap = (candidate("torch_around", each) for each in ("Attention", name))
+    layer = attention(12, 3)
+    before = layer.q.weight.detach().clone()
+    found = diagnose(wrap(layer))
+    assert found.right, found
+    assert (layer.q.weight == before).all()
+    assert layer.q.weight.dtype == before.dtype
+    assert diagnose(wrap(attention(12, 3, scaled=False))).ids == ("scale-missing",)
+
+
+def test_layers_of_a_module(candidate):
+    of_module, through_another, weightless, counting = (
+        candidate("torch_around", each) for each in ("of_module", "through_another", "weightless", "counting")
+    )
+    assert diagnose(of_module).right
+    assert diagnose(through_another).ids == ("scale-missing",)
+    assert diagnose(weightless).right
+    assert diagnose(counting).right
+
+
+def test_torch_itself(candidate):
+    found = diagnose(candidate("torch_around", "builtin")())
+    assert found.right, found
+    assert "padding" in str(found), found
+
+
+@pytest.mark.parametrize("kind", ["Equinox", "Nnx"])
+@pytest.mark.parametrize("name", ["itself", "forward", "method", "around"])
+def test_jax(candidate, kind, name):
+    module, wrap = (candidate("jax_around", each) for each in (kind, name))
+    found = diagnose(wrap(module(12, 3)))
+    assert found.right, found
+    assert diagnose(wrap(module(12, 3, scaled=False))).ids == ("scale-missing",)
+
+
+def test_keras():
+    ours, theirs = MultiHeadAttention(3, 4), keras.layers.MultiHeadAttention(3, 4)
+    for layer in (ours, theirs):
+        with pytest.raises(ValueError, match="no weights yet"):
+            diagnose(lambda query, value: layer(query, value))  # noqa: B023
+        layer(keras.ops.ones((2, 5, 12)), keras.ops.ones((2, 5, 12)))
+        found = diagnose(lambda query, value, mask=None: layer(query, value, attention_mask=mask))  # noqa: B023
+        assert found.right, found
+    dense = keras.layers.Dense(12)
+    dense(keras.ops.ones((2, 5, 12)))
+    with pytest.raises(ValueError, match="do not fit multi-head attention"):
+        diagnose(lambda x: dense(ours(x, x)))
+
+
+def test_numpy(candidate):
+    positions, functional, weightless = (
+        candidate("numpy_around", each) for each in ("positions", "functional", "weightless")
+    )
+    for learned in (True, False):
+        found = diagnose(positions(learned))
+        assert found.right, found
+        assert found.candidate.chain == "embedding"
+    assert diagnose(functional()).right
+    assert diagnose(functional(scaled=False)).ids == ("scale-missing",)
+    assert diagnose(weightless()).right
