@@ -176,7 +176,8 @@ def diagnose(
 
     Args:
         candidate: Keras layer, torch module, or module of flax, Haiku or Equinox, as a class or an instance, or a
-            function of NumPy, TensorFlow, torch or JAX arrays, with or without weights among its arguments. If one
+            function of NumPy, TensorFlow, torch or JAX arrays, with or without weights among its arguments. A function
+            may call a layer, and may be a method of one: the weights are those of the layer. If one
             argument takes all weights, a function of the same module must make them, or their names, such as
             `params["W_q"]`, must tell what they are. If it has a key/value cache, decoding with the cache is compared
             with decoding without it. A `Decoding` says how to decode, if kmha cannot work it out.

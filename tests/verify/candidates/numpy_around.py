@@ -1,4 +1,4 @@
-"""Functions around objects of NumPy: layers whose weights are an argument, tables of positions, and what has neither."""
+"""Functions around objects of NumPy: layers with weights as an argument, tables of positions, and what has neither."""
 
 import numpy as np
 
