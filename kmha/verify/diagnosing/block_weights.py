@@ -18,7 +18,9 @@ from kmha.verify.diagnosing.calling import READS, CandidateError
 from kmha.verify.diagnosing.weights import UnknownWeightsError, Variable, listed
 
 ATTENTION = re.compile(r"attention|attn|^att$|mha|mhsa|qkv|query|key|value")
-FORWARD = re.compile(r"feed_?for|ffn|mlp|(^|[._])ff|fc_?\d|c_fc|intermediate|w_?\d|linear_?\d|dense_?\d|(^|[._])lin\d")
+FORWARD = re.compile(
+    r"feed_?for|ffn|mlp|^dense$|(^|[._])ff|fc_?\d|c_fc|intermediate|w_?\d|linear_?\d|dense_?\d|(^|[._])lin\d"
+)
 CROSSING = re.compile(r"cross|enc|memory|src|context")
 # Names of the weights of normalizations without a module of their own, and what in them tells gain from bias.
 FLAT_NORM = re.compile(r"norm|ln|gamma|beta|^(g|be)_?\d$")
@@ -280,6 +282,8 @@ def _is_attention(path: str) -> bool:
     parts = path.lower().split(".")
     if any(ATTENTION.search(part) for part in parts[:-1]) or ATTENTION.search(parts[-1]):
         return True
+    if any(FORWARD.search(part) for part in parts[:-2]):  # an `in_proj` of a feed-forward network packs nothing
+        return False
     return naming.weight(path)[0] in ("query", "key", "value", "packed", "key_value")
 
 

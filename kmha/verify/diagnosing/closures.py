@@ -104,7 +104,7 @@ def _held(function: Any) -> dict[str, Any]:
     """
     around, named = _named(function)
     found = {name: value for name, value in named.items() if _has_weights(value)}
-    found |= {name: value for name, value in around.items() if _is_plain(value)}
+    found |= {name: value for name, value in around.items() if is_plain_object(value)}
     beside = {name: value for name, value in around.items() if may_hold(value)}
     return beside | found if found else {}
 
@@ -125,7 +125,7 @@ def _named(function: Any, seen: tuple[Any, ...] = ()) -> tuple[dict[str, Any], d
     return around, named
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain_object(value: Any) -> bool:
     """Return whether a value is an object of a plain class that is a layer, or a dict or list of weights."""
     if isinstance(value, dict | list):
         return is_weights(value)

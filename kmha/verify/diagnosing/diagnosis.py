@@ -32,7 +32,7 @@ from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.caches.protocols import find_decoding
 from kmha.verify.diagnosing.calling import CandidateError, NoWeightsError, parameters
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.closures import as_object, is_method, is_weightless, stand_in
+from kmha.verify.diagnosing.closures import as_object, is_method, is_plain_object, is_weightless, stand_in
 from kmha.verify.diagnosing.convention_search import ChosenConvention, find_convention, use
 from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
 from kmha.verify.diagnosing.core_layer import CoreLayerCandidate, is_core
@@ -51,7 +51,7 @@ from kmha.verify.diagnosing.other_readings import (
     unexplained_mask,
 )
 from kmha.verify.diagnosing.pairs import find_pairs
-from kmha.verify.diagnosing.plain_adapter import is_plain_layer, keeps_results
+from kmha.verify.diagnosing.plain_adapter import keeps_results
 from kmha.verify.diagnosing.reproduction import script
 from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
@@ -378,7 +378,7 @@ def candidate_of(
         thing, arguments = type(thing), {**fields, **arguments}
     if isinstance(thing, type) or is_module:
         return _layer_candidate(thing, name, arguments, mask, roles, chain)
-    held = stand_in(thing) or (thing if is_plain_layer(thing) else None)
+    held = stand_in(thing) or (thing if is_plain_object(thing) else None)
     if held is not None:
         more = held.roles if isinstance(held, type) and issubclass(held, WithParameters) else {}
         try:

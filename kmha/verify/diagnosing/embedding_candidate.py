@@ -28,7 +28,7 @@ from kmha.verify.diagnosing.calling import (
     with_copies,
 )
 from kmha.verify.diagnosing.candidate import Candidate, quietly
-from kmha.verify.diagnosing.conventions import BATCH, COUNT, IDS, TIME
+from kmha.verify.diagnosing.conventions import BATCH, COUNT, HEADS, IDS, MIDDLE, TIME
 from kmha.verify.diagnosing.guessing import LENGTH
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Answer
@@ -38,13 +38,14 @@ from kmha.verify.diagnosing.weights import Variable
 POSITIONS = re.compile(r"pos(?!t)|(^|[._])w?pe([._]|$)")
 SEGMENTS = re.compile(r"type|segment")
 # In names of classes that encode positions:
-WORDS = re.compile(r"posit(?!ion_?wise)|embed|sinus|pos_?enc|^pe$")
+WORDS = re.compile(r"rotary|^ro_?pe$|posit(?!ion_?wise)|embed|sinus|pos_?enc|^pe$")
 # In names of other classes:
 OTHERS = re.compile(
     r"patch|relative|alibi|block|(?<!positional_)(?<!position_)(?<!pos_)encoder|decoder|attention|time|label|feed_?forward"
 )
 PAD_ID = re.compile("^(pad(ding)?|pad_token)_?(id|idx|index)$")  # attributes that state the id of padding
 LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n")
+OF_HEADS = {HEADS: 1, MIDDLE: 2}  # layouts of what turns queries and keys, with the axis of the heads
 CLOSE = 1e-4  # relative rounding of a table in float32
 WIDTH = 12  # width of an encoding that has no width of its own
 
@@ -94,6 +95,8 @@ class EmbeddingCandidate(LayerCandidate):
 
     def input_layouts(self) -> list[dict[str, Any]]:
         entries: tuple[str, ...] = (BATCH, TIME) if self.takes_ids else (BATCH, TIME, IDS)
+        if self.rotates:
+            entries = (*entries, *OF_HEADS)
         if not self.takes_ids and naming.plain(self.roles.get("self", "")) in LENGTHS:
             entries = (COUNT, *entries)
         return [{"entry": entry, "guessed": guessed} for guessed in self._call_guesses() for entry in entries]
@@ -195,6 +198,8 @@ class EmbeddingCandidate(LayerCandidate):
         if self.convention.entry == IDS and POSITIONS.search(name.lower()):
             array = np.broadcast_to(np.arange(array.shape[1]), array.shape).copy()
         array = np.swapaxes(array, 0, 1) if self.convention.entry == TIME else array
+        if self.convention.entry in OF_HEADS:
+            array = np.expand_dims(array, OF_HEADS[self.convention.entry])
         dtype = "int64" if ids else self.dtype_of(trial)
         return {**guessed, **self.call_given, name: frameworks.to_tensor(array, self.framework, dtype)}
 
@@ -246,7 +251,11 @@ class EmbeddingCandidate(LayerCandidate):
         return frozenset({*names, "embedding/embeddings"})
 
     def answer(self, trial: Trial) -> Answer:
-        return for_each_item(super().answer(trial), trial)
+        answer = super().answer(trial)
+        axis = OF_HEADS.get(self.convention.entry, 0)
+        if answer.output is not None and answer.output.ndim == 4 and answer.output.shape[axis] == 1:
+            answer = dataclasses.replace(answer, output=answer.output.squeeze(axis))
+        return for_each_item(answer, trial)
 
 
 @dataclasses.dataclass(frozen=True)

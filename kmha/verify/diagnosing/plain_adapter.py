@@ -66,6 +66,8 @@ class Place:
             self.parent.put(dataclasses.replace(holder, **{self.key: value}))
         elif isinstance(holder, list | dict):
             holder[self.key] = value
+        elif _refuses(holder):
+            object.__setattr__(holder, self.key, value)
         else:
             setattr(holder, self.key, value)
 
@@ -73,7 +75,10 @@ class Place:
         """Return the line of code that sets the array of the object called `owner`."""
         holder = self._holder()
         if self.parent is None or not (isinstance(holder, tuple) or _is_frozen(holder)):
-            return f"{owner}{self.code} = {array}"
+            if isinstance(holder, list | dict) or not _refuses(holder):
+                return f"{owner}{self.code} = {array}"
+            before = f"{owner}{self.parent.code}" if self.parent else owner
+            return f"object.__setattr__({before}, {self.key!r}, {array})"
         before = f"{owner}{self.parent.code}"
         if _is_frozen(holder):
             return self.parent.statement(owner, f"dataclasses.replace({before}, {self.key}={array})")
@@ -282,6 +287,18 @@ def _method(layer_class: type) -> str | None:
 def _arrays_of(layer: Any) -> dict[str, np.ndarray]:
     """Return copies of a layer's arrays, keyed by path."""
     return {place.path: frameworks.to_numpy(place.value()).copy() for place in places_of(layer)}
+
+
+def _refuses(holder: Any) -> bool:
+    """Return whether an object is of a class that raises an error when an attribute is set after its constructor."""
+    if type(holder).__setattr__ is object.__setattr__ or not vars(holder):
+        return False
+    name, value = next(iter(vars(holder).items()))
+    try:
+        setattr(holder, name, value)
+    except (AttributeError, TypeError):
+        return True
+    return False
 
 
 def _is_frozen(holder: Any) -> bool:

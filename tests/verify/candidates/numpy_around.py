@@ -62,3 +62,52 @@ def functional(scaled=True):
 def weightless():
     layer = DotProduct()
     return lambda query, key, value: layer.forward(query, key, value)
+
+
+class Frozen:
+    """An object whose attributes cannot be set after its constructor."""
+
+    is_frozen = False
+
+    def __setattr__(self, name, value):
+        if self.is_frozen:
+            raise AttributeError(f"{name} is frozen")
+        object.__setattr__(self, name, value)
+
+
+class Projection(Frozen):
+    def __init__(self, rng, width):
+        self.weight, self.bias = rng.normal(size=(width, width)), rng.normal(size=width)
+        self.is_frozen = True
+
+    def __call__(self, x):
+        return x @ self.weight + self.bias
+
+
+class FrozenAttention(Frozen):
+    def __init__(self, width, heads, scaled=True):
+        rng = np.random.default_rng(2)
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (Projection(rng, width) for _ in range(4))
+        self.heads, self.scaled = heads, scaled
+        self.is_frozen = True
+
+    def __call__(self, x):
+        q, k, v = (layer(x) for layer in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (each.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2) for each in (q, k, v))
+        logits = q @ k.swapaxes(-1, -2) / (q.shape[-1] ** 0.5 if self.scaled else 1)
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        return self.o_proj((weights @ v).swapaxes(1, 2).reshape(x.shape))
+
+
+class RoPE:
+    """Rotary positions of queries or keys (B, P, H, O)."""
+
+    def __init__(self, base=10_000.0):
+        self.base = base
+
+    def __call__(self, x):
+        length, size = x.shape[1], x.shape[3]
+        angles = np.arange(length)[:, None] / self.base ** (np.arange(0, size, 2) / size)
+        cos, sin = (np.repeat(each, 2, -1)[:, None] for each in (np.cos(angles), np.sin(angles)))
+        return x * cos + np.stack((-x[..., 1::2], x[..., ::2]), axis=-1).reshape(x.shape) * sin

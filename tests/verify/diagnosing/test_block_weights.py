@@ -184,3 +184,10 @@ def test_masks_of_torch_hide():
     assert found.right
     assert not found.errors
     assert found.convention.mask_meaning == "hides"
+
+
+@pytest.mark.parametrize("name", ["dense", "mlp"])
+def test_the_in_proj_of_a_feed_forward_network_packs_nothing(candidate, name):
+    found = diagnose(candidate("torch_wrapped", "Block")(12, 3, 20, name))
+    assert found.right, found
+    assert found.candidate.chain == "encoder"

@@ -69,3 +69,22 @@ def test_numpy(candidate):
     assert diagnose(functional()).right
     assert diagnose(functional(scaled=False)).ids == ("scale-missing",)
     assert diagnose(weightless()).right
+
+
+@pytest.mark.parametrize("name", ["PositionalEncoding", "RoPE"])
+def test_an_object_that_encodes_positions(candidate, name):
+    made = candidate("numpy_around", name)
+    found = diagnose(made() if name == "RoPE" else made(12, True))
+    assert found.right, found
+    assert found.candidate.chain == "embedding"
+
+
+def test_objects_that_cannot_be_changed(candidate):
+    attention = candidate("numpy_around", "FrozenAttention")
+    layer = attention(12, 3)
+    before = layer.q_proj.weight.copy()
+    found = diagnose(layer)
+    assert found.right, found
+    assert (layer.q_proj.weight == before).all()
+    found = diagnose(attention(12, 3, scaled=False))
+    assert found.ids == ("scale-missing",), found
