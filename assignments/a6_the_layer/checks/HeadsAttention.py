@@ -555,5 +555,13 @@ EXERCISE = Exercise(
                 '        mixed = ops.einsum("BHTS,BSHO->BTHO", kept, value)'
             },
         ),
+        Wrong(
+            "mixed-reshaped",
+            "You bring the heads to their place with a reshape. A reshape keeps the order of the numbers; a transpose moves axes.",
+            {
+                MIXED: "kept = self.dropout_layer(scores, training=training)\n        mixed = ops.matmul(kept, ops.transpose(value, (0, 2, 1, 3)))\n"
+                "        mixed = ops.reshape(mixed, (-1, ops.shape(query)[1], self.num_heads, self.key_dim))"
+            },
+        ),
     ),
 )

@@ -67,7 +67,9 @@ def draw_square(rng):
 def draw_both(rng):
     """Return target and source of one length, with padding in both, so that each mask fits in the other's place."""
     batch, positions, heads, size, between = sizes(rng, 5, least=3, most=8)
-    return drawn(rng, batch, positions, positions, heads, size, between)
+    found = drawn(rng, batch, positions, positions, heads, size, between)
+    found["padding_mask"][-1, 0, 0] = False  # the target shows it
+    return found
 
 
 def draw_training(rng):

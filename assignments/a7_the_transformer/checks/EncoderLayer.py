@@ -263,5 +263,25 @@ EXERCISE = Exercise(
             "You apply dropout before the fully connected part. Apply it to its output.",
             {FORWARD: "forward = self.ffn(self.dropout_ffn(block1, training=training))"},
         ),
+        Wrong(
+            "feed-forward-twice",
+            "You call the fully connected part twice, the second time on its own output.",
+            {FORWARD: FORWARD.replace("self.ffn(block1)", "self.ffn(self.ffn(block1))")},
+        ),
+        Wrong(
+            "residual-attention-twice",
+            "You add the attention's output twice.",
+            {BLOCK1: BLOCK1.replace("attention", "2 * attention")},
+        ),
+        Wrong(
+            "residual-subtracted",
+            "You subtract the attention's output from x. Add it.",
+            {BLOCK1: BLOCK1.replace("+", "-")},
+        ),
+        Wrong(
+            "norm-of-input-too",
+            "You normalize x before the first sum. Only the sum is normalized.",
+            {BLOCK1: BLOCK1.replace("x + ", "self.layernorm1(x) + ")},
+        ),
     ),
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import EXACT, Check, Exercise, Wrong, sizes, standard
 
 KEY = "key = value if key is None else key\n        query"
 QUERY = 'query = ops.einsum("BTI,HIO->BTHO", query, self.query_kernel) + self.query_bias'
@@ -153,7 +153,7 @@ EXERCISE = Exercise(
     seconds=20.0,
     checks=(
         *standard(draw, signature=1, shape=1, values=3, ask=called, times=1),
-        Check("values", "no mask, and no key", 1, draw_plain, called, times=1),
+        Check("values", "no mask, and no key", 1, draw_plain, called, times=1, tolerance=EXACT),
         Check("edge", "a padding mask (B, 1, S), and no key", 2, draw_padding, called, times=1, tolerance=1e-4),
         Check("edge", "a causal mask, with more keys than queries", 2, draw_causal, called, times=1),
         Check("edge", "a causal mask and a mask for all items, with fewer keys", 2, draw_both, called, times=1),
@@ -496,6 +496,37 @@ EXERCISE = Exercise(
             "output-plus-query",
             "You add the query to the output. The residual connection is not part of this layer.",
             {QUERY: "given = query\n        " + QUERY, OUTPUT: OUTPUT + " + given"},
+        ),
+        Wrong(
+            "mask-fills-large",
+            "Only what the masks hide is attended to: it gets a large positive logit. It needs a very negative one.",
+            {MASKED: MASKED.replace("-1e30", "1e30"), HIDDEN: HIDDEN.replace("-1e30", "1e30")},
+        ),
+        Wrong(
+            "mask-fills-large-for-mask",
+            "Only what `attention_mask` hides is attended to: it gets a large positive logit. It needs a very negative one.",
+            {MASKED: MASKED.replace("-1e30", "1e30")},
+        ),
+        Wrong(
+            "attention-mask-after-softmax",
+            "You apply `attention_mask` after the softmax. Hidden keys have already taken their share, so rows do not sum to 1.",
+            {
+                MASKED: "            allowed = mask\n",
+                SCORES: SCORES
+                + "\n        if attention_mask is not None:\n            scores = ops.where(allowed, scores, 0.0)",
+            },
+        ),
+        Wrong(
+            "scores-uniform",
+            "Your scores are the same for all keys, so each query gets the mean of the values. They come from query and key.",
+            {SCORES: "scores = ops.ones_like(logits) / ops.cast(ops.shape(logits)[-1], logits.dtype)"},
+        ),
+        Wrong(
+            "softmax-sum-larger",
+            "You add a small number to the sum of the exponentials, so scores do not quite sum to 1. If you subtract the largest logit first, the sum is never below 1.",
+            {
+                SCORES: "powers = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))\n        scores = powers / (ops.sum(powers, axis=-1, keepdims=True) + 1e-6)"
+            },
         ),
     ),
 )

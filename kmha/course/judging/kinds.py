@@ -13,6 +13,8 @@ from kmha.course.judging.planning import Plan
 from kmha.sandbox.sandbox import CallResult
 
 _FORM = ("signature", "unchanged")  # layers whose messages say everything
+# Facts about one check that other checks cannot contradict.
+_OF_ITSELF = ("sums-along-wrong-axis", "rows-do-not-sum-to-one", "result-nan", "result-infinite")
 # Kinds that say that all else is right.
 _OF_ALL = ("should-be-zero", "should-not-be-zero", "result-nearly-right", "result-less-precise")
 
@@ -41,11 +43,10 @@ def kind_of_mistake(
             found = None
         else:
             found = _kind(indices, plan, results, expected, check.tolerance)
-            if found is not None:
-                same = [each for each in failed if found[0] in _OF_ALL or _comparable(each[0], check)]
-                others = [
-                    index for _, more in same for index in more if found[0] in _OF_ALL or not results[index].error
-                ]
+            if found is not None and found[0] not in _OF_ITSELF:
+                everywhere = found[0] in _OF_ALL or check.judge is not None
+                same = [each for each in failed if everywhere or _comparable(each[0], check)]
+                others = [index for _, more in same for index in more if everywhere or not results[index].error]
                 every = tuple(dict.fromkeys((*indices, *others)))
                 again = _kind(every, plan, results, expected, max(each.tolerance for each, _ in same))
                 found = again if again is not None and again[0] == found[0] else None
@@ -58,7 +59,7 @@ def kind_of_mistake(
 
 def _comparable(one: Check, other: Check) -> bool:
     """Return whether what is found in one check must hold in the other: both compare the same results."""
-    return one is other or (one.ask is other.ask and one.judge is None)
+    return one.ask is other.ask and one.judge is None
 
 
 def _kind(
