@@ -357,6 +357,12 @@ _RULES: tuple[_Advice, ...] = (
         "`{0}` does not define `{1}`. Check the spelling.",
     ),
     (
+        "error-one-tensor-unpacked",
+        r"OperatorNotAllowedInGraphError: .*[Ii]terating over a symbolic",
+        "One tensor is taken apart as if it were several results, or a loop goes over its places{with}. Keras' "
+        "attention returns a pair only with `return_attention_scores=True`.",
+    ),
+    (
         "error-traced",
         r"(?:OperatorNotAllowedInGraphError|NotImplementedError: .*(?:Cannot convert a symbolic|numpy\(\))|"
         r"AttributeError: 'SymbolicTensor' object has no attribute|TypeError: .*symbolic)",

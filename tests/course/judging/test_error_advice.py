@@ -159,6 +159,12 @@ def test_errors_of_tensorflow(function, id):
             "",
             "error-build-names",
         ),
+        (
+            "OperatorNotAllowedInGraphError",
+            "Iterating over a symbolic `tf.Tensor` is not allowed. You can attempt the following resolutions",
+            "attention, scores = self.mha(x, x)",
+            "error-one-tensor-unpacked",
+        ),
         ("ValueError", "`kernel` has the shape (12, 2, 13), expected (12, 11, 13).", "", "error-weight-shape"),
     ],
 )
