@@ -38,7 +38,8 @@ class Decoder(keras.layers.Layer):
     Call arguments:
         x: Target ids (B, T), integers.
         enc_output: The encoder's output (B, S, D), the same for all layers.
-        training, look_ahead_mask, padding_mask: Arguments for every layer, as in `DecoderLayer`.
+        training: Whether dropout is active. Pass it to the dropout layer and to every layer, as in `DecoderLayer`.
+        look_ahead_mask, padding_mask: Arguments for every layer, as in `DecoderLayer`.
 
     Returns:
         The output (B, T, D), and a dict of the scores of every layer i, from 1: `decoder_layer{i}_block1_self_att`, (B, H, T, T),

@@ -35,7 +35,7 @@ class DecoderLayer(keras.layers.Layer):
     Call arguments:
         x: Target (B, T, D).
         enc_output: The encoder's output (B, S, D).
-        training: Whether dropout is active, in both attentions and in the dropout layer.
+        training: Whether dropout is active. Pass it to both attentions and to the dropout layer, as in `EncoderLayer`.
         look_ahead_mask: Block 1's mask: boolean, broadcasts to (B, T, T), or `None`.
         padding_mask: Block 2's mask, of the source: boolean, broadcasts to (B, T, S), or `None`.
 

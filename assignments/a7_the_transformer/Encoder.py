@@ -38,7 +38,7 @@ class Encoder(keras.layers.Layer):
 
     Call arguments:
         x: Token ids (B, S), integers, S ≤ P.
-        training: Whether dropout is active, here and in every layer.
+        training: Whether dropout is active. Pass it to the dropout layer and to every layer, as in `EncoderLayer`.
         mask: The mask for every layer, as in `EncoderLayer`.
 
     Returns:

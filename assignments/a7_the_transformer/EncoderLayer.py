@@ -35,7 +35,8 @@ class EncoderLayer(keras.layers.Layer):
 
     Call arguments:
         x: Input (B, S, D).
-        training: Whether dropout is active. Pass it to the attention and to the dropout layer.
+        training: Whether dropout is active. Pass it to the attention and to the dropout layer. Keras would fill it in, but
+            not where `call` itself is called, as the checks do.
         mask: Boolean (B, 1, S) or (B, S, S), True where a query may attend, or `None`.
 
     Returns:

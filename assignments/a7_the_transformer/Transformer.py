@@ -41,7 +41,7 @@ class Transformer(keras.Model):
     Call arguments:
         input_sentence: Source ids (B, S), integers.
         output_sentence: Target ids (B, T), integers.
-        training: Whether dropout is active.
+        training: Whether dropout is active. Pass it to encoder and decoder.
         enc_padding_mask: The encoder's mask.
         look_ahead_mask: The mask of the decoder's self-attention.
         dec_padding_mask: The mask of the decoder's attention to the encoder's output.

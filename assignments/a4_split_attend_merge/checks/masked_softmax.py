@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import EXACT, Check, Exercise, Wrong, sizes, standard
 
 MASKED = "masked = np.where(mask[:, None], logits, -np.inf)"
 LARGEST = "largest = masked.max(axis=-1, keepdims=True)"
@@ -95,7 +95,7 @@ EXERCISE = Exercise(
     minutes=25,
     checks=(
         *standard(draw, signature=1, shape=1),
-        Check("values", "every element of scores and gradient is right, if no row is empty", 4, draw),
+        Check("values", "every element of scores and gradient is right, if no row is empty", 4, draw, tolerance=EXACT),
         Check("edge", "rows with nothing to attend to get zeros, and no gradient", 2, draw_empty),
         Check("edge", "logits of hundreds of thousands, the hidden ones far larger than the others", 2, draw_far),
         *standard(draw_empty, unchanged=1),

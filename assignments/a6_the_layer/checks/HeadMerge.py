@@ -222,5 +222,10 @@ EXERCISE = Exercise(
                 LAST: 'return outputs if self.bias is None else outputs + ops.cast(self.bias, "float64")',
             },
         ),
+        Wrong(
+            "merge-largest",
+            "You take the largest product of all heads. W^O adds them.",
+            {OUTPUTS: 'outputs = ops.max(ops.einsum("BTHO,HOE->BTHE", inputs, self.kernel), axis=2)'},
+        ),
     ),
 )

@@ -229,5 +229,44 @@ EXERCISE = Exercise(
                 LAST: 'return outputs if self.bias is None else outputs + ops.cast(self.bias, "float64")',
             },
         ),
+        Wrong(
+            "heads-reshaped",
+            "You bring the heads to their place with a reshape. A reshape keeps the order of the numbers; a transpose moves axes.",
+            {
+                OUTPUTS: "outputs = ops.reshape(\n            ops.matmul(inputs[:, None], self.kernel), (-1, ops.shape(inputs)[1], self.num_heads, self.key_dim)\n        )"
+            },
+        ),
+        Wrong(
+            "kernel-reshaped",
+            "You reshape the kernel (H, I, O) to a matrix (I, H·O). That mixes heads and features: transpose it to (I, H, O) first.",
+            {
+                OUTPUTS: "matrix = ops.reshape(self.kernel, (-1, self.num_heads * self.key_dim))\n        outputs = ops.reshape(inputs @ matrix, (-1, ops.shape(inputs)[1], self.num_heads, self.key_dim))"
+            },
+        ),
+        Wrong(
+            "projection-scaled",
+            "You divide the projection by √O. The scale belongs to the logits, not here.",
+            {OUTPUTS: OUTPUTS + " / self.key_dim**0.5"},
+        ),
+        Wrong(
+            "projection-rectified",
+            "You apply a relu to the projection. A projection is linear.",
+            {OUTPUTS: OUTPUTS + "\n        outputs = ops.relu(outputs)"},
+        ),
+        Wrong(
+            "kernel-starts-at-zero",
+            "Your kernel starts from zeros, so all heads compute the same, and stay alike in training.",
+            {KERNEL: KERNEL.replace("glorot_uniform", "zeros")},
+        ),
+        Wrong(
+            "kernel-without-gradient",
+            "Your kernel gets no gradient: something between it and the result cuts it off.",
+            {OUTPUTS: OUTPUTS.replace("self.kernel", "ops.stop_gradient(self.kernel)")},
+        ),
+        Wrong(
+            "bias-not-trainable",
+            "Your bias is not trainable, so an optimizer would leave it at zero.",
+            {BIAS: BIAS.replace("shape=", "trainable=False, shape=")},
+        ),
     ),
 )

@@ -431,5 +431,137 @@ EXERCISE = Exercise(
             "In training you do not use the mask, so the layer learns to attend to padding.",
             {SCORES: "scores = attention_scores(query, key, None if training else mask)"},
         ),
+        Wrong(
+            "value-from-key",
+            "You project the key to get the value. The value is an input of its own, with its own weights.",
+            {PROJECTED: PROJECTED.replace("self.value_dense(value)", "self.value_dense(key)")},
+        ),
+        Wrong(
+            "kernels-key-value-swapped",
+            "You exchanged the projections: the key goes through the value's weights, and the value through the key's.",
+            {
+                PROJECTED: PROJECTED.replace(
+                    "self.key_dense(key), self.value_dense(value)", "self.value_dense(key), self.key_dense(value)"
+                )
+            },
+        ),
+        Wrong(
+            "kernels-key-for-value",
+            "You project the value with the key's weights. It has its own.",
+            {PROJECTED: PROJECTED.replace("self.value_dense(value)", "self.key_dense(value)")},
+        ),
+        Wrong(
+            "scale-twice",
+            "You scale the logits twice: `attention_scores` divides by √O already.",
+            {SCORES: SCORES.replace("query,", "query / self.key_dim**0.5,")},
+        ),
+        Wrong(
+            "softmax-twice",
+            "You apply the softmax twice: `attention_scores` returns scores, not logits.",
+            {SCORES: SCORES + "\n        scores = ops.softmax(scores, axis=-1)"},
+        ),
+        Wrong(
+            "softmax-over-heads",
+            "Your scores sum to one over the heads. Each head's scores sum to one over the keys.",
+            {SCORES: SCORES + "\n        scores = scores / ops.sum(scores, axis=1, keepdims=True)"},
+        ),
+        Wrong(
+            "causal-wrong-corner",
+            "You line the causal mask up at the last query and the last key. Both are counted from the first, so that the first query sees only the first key, however many there are.",
+            {CAUSAL: "rows = rows + ops.shape(key)[1] - ops.shape(query)[1]\n            " + CAUSAL},
+        ),
+        Wrong(
+            "causal-one-ahead",
+            "Your causal mask shows each position the next one too: s ≤ t + 1 instead of s ≤ t.",
+            {CAUSAL: "rows = rows + 1\n            " + CAUSAL},
+        ),
+        Wrong(
+            "causal-always",
+            "You hide the future without being asked. Do so only with `use_causal_mask`.",
+            {"if use_causal_mask:": "if True:"},
+        ),
+        Wrong(
+            "causal-after-softmax",
+            "You apply the causal mask after the softmax. Hidden keys have already taken their share, so rows do not sum to 1.",
+            {
+                BOTH: "pass",
+                SCORES: SCORES
+                + "\n        if use_causal_mask:\n            scores = ops.where(ops.expand_dims(causal, 1), scores, 0.0)",
+            },
+        ),
+        Wrong(
+            "mask-after-softmax",
+            "You apply the masks after the softmax. Hidden keys have already taken their share, so rows do not sum to 1.",
+            {
+                SCORES: SCORES.replace("mask)", "None)")
+                + "\n        if mask is not None:\n            mask = mask if len(mask.shape) == 4 else ops.expand_dims(mask, 1)\n            scores = ops.where(mask, scores, 0.0)"
+            },
+        ),
+        Wrong(
+            "mask-inverted",
+            "Your mask hides what it should show. True means *attend*.",
+            {MASK: MASK + "\n        mask = None if mask is None else ops.logical_not(mask)"},
+        ),
+        Wrong(
+            "mask-of-first-head",
+            "Of a mask for each head, you use only the first head's.",
+            {MASK: MASK + "\n        if mask is not None and len(mask.shape) == 4:\n            mask = mask[:, 0]"},
+        ),
+        Wrong(
+            "merge-missing",
+            "You return the mixed values side by side. The merge, `output_dense`, makes the output of them.",
+            {
+                "output = self.output_dense(mixed)": "output = ops.reshape(mixed, (-1, ops.shape(query)[1], self.num_heads * self.key_dim))"
+            },
+        ),
+        Wrong(
+            "output-plus-query",
+            "You add the query to the output. The residual connection is not part of this layer.",
+            {
+                PROJECTED: "given = query\n        " + PROJECTED,
+                "output = self.output_dense(mixed)": "output = self.output_dense(mixed) + given",
+            },
+        ),
+        Wrong(
+            "key-kept",
+            "Without a key, you use the key of an earlier call: it is kept in the layer. Without a key, the value is the key.",
+            {
+                KEY: 'self.last = getattr(self, "last", value) if key is None else key\n        key = self.last\n        mask'
+            },
+        ),
+        Wrong(
+            "dropout-on-values",
+            "You apply dropout to the values. Apply it to the scores.",
+            {MIXED: 'mixed = ops.einsum("BHTS,BSHO->BTHO", scores, self.dropout_layer(value, training=training))'},
+        ),
+        Wrong(
+            "dropout-on-logits",
+            "You apply dropout to the query, before the softmax. Apply it to the scores.",
+            {
+                SCORES: SCORES.replace("query,", "self.dropout_layer(query, training=training),"),
+                MIXED: 'mixed = ops.einsum("BHTS,BSHO->BTHO", scores, value)',
+            },
+        ),
+        Wrong(
+            "dropout-share-kept",
+            "You make the dropout layer with the share that stays. Keras takes the rate, the share that is dropped.",
+            {"Dropout(self.dropout,": "Dropout(1 - self.dropout,"},
+        ),
+        Wrong(
+            "dropout-then-normalised",
+            "After dropout you divide the scores by the sum of their row. Dropout divides all of them by the same number.",
+            {
+                MIXED: "kept = self.dropout_layer(scores, training=training)\n        kept = kept / (ops.sum(kept, axis=-1, keepdims=True) + 1e-9)\n"
+                '        mixed = ops.einsum("BHTS,BSHO->BTHO", kept, value)'
+            },
+        ),
+        Wrong(
+            "mixed-reshaped",
+            "You bring the heads to their place with a reshape. A reshape keeps the order of the numbers; a transpose moves axes.",
+            {
+                MIXED: "kept = self.dropout_layer(scores, training=training)\n        mixed = ops.matmul(kept, ops.transpose(value, (0, 2, 1, 3)))\n"
+                "        mixed = ops.reshape(mixed, (-1, ops.shape(query)[1], self.num_heads, self.key_dim))"
+            },
+        ),
     ),
 )

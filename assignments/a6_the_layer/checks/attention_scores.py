@@ -331,5 +331,28 @@ EXERCISE = Exercise(
                 "    mask = ops.broadcast_to(mask, (batch, heads, rows, key.shape[1]))\n    " + ZEROS
             },
         ),
+        Wrong(
+            "softmax-over-heads",
+            "Your softmax runs over the heads. Each head has scores of its own, which sum to one over the keys, the last axis.",
+            {SOFTMAX: SOFTMAX.replace("axis=-1", "axis=1"), PLAIN: PLAIN.replace("axis=-1", "axis=1")},
+        ),
+        Wrong(
+            "sigmoid-for-softmax",
+            "You use a sigmoid instead of a softmax, so a query's scores do not sum to one.",
+            {
+                SOFTMAX: "scores = ops.sigmoid(ops.where(mask, logits, -1e30))",
+                PLAIN: PLAIN.replace("softmax(logits, axis=-1)", "sigmoid(logits)"),
+            },
+        ),
+        Wrong(
+            "mask-added-to-allowed",
+            "You add the large negative number where the mask is True. True means *attend*, so you hide what should be seen.",
+            {SOFTMAX: "scores = ops.softmax(logits + ops.cast(mask, logits.dtype) * -1e30, axis=-1)"},
+        ),
+        Wrong(
+            "logits-returned",
+            "With a mask, you return the logits. Return the scores, after the softmax.",
+            {"return ops.cast(scores, query.dtype)": "return ops.cast(logits, query.dtype)"},
+        ),
     ),
 )

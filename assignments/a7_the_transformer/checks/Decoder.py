@@ -86,7 +86,7 @@ def called(answer, inputs):
     x, enc_output = (keras.ops.convert_to_tensor(inputs[name]) for name in ("x", "enc_output"))
     return {
         "for the first token, without masks": decoder(x[:, :1], enc_output, training=inputs["training"]),
-        "for all tokens": tf.function(decoder)(x, enc_output, training=inputs["training"], **masks),
+        "for all tokens": tf.function(decoder.call)(x, enc_output, training=inputs["training"], **masks),
     }
 
 
@@ -159,12 +159,12 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "training-never",
-            "You pass `training=False` on, so nothing is dropped in training either. Pass the `training` that you get.",
+            "In training, nothing is dropped. Pass the `training` that you get to the dropout layer and to every layer.",
             {DROPOUT: DROPOUT.replace("=training", "=False"), CALLED: CALLED.replace("=training", "=False")},
         ),
         Wrong(
             "layers-never-train",
-            "You call the layers with `training=False`, so they drop nothing in training. Pass the `training` that you get.",
+            "In training, your layers drop nothing. Pass them the `training` that you get.",
             {CALLED: CALLED.replace("=training", "=False")},
         ),
         Wrong(
@@ -262,6 +262,46 @@ EXERCISE = Exercise(
                 "length = x.shape[1]": "length = x.shape[1]\n        if look_ahead_mask is not None:\n"
                 "            look_ahead_mask = ops.logical_and(look_ahead_mask, ops.expand_dims(ops.not_equal(x, 0), 1))"
             },
+        ),
+        Wrong(
+            "positions-from-second",
+            "You skip the first row of the table: position 0 gets the encoding of position 1.",
+            {POSITIONS: POSITIONS.replace(":length", "1 : length + 1")},
+        ),
+        Wrong(
+            "positions-of-the-end",
+            "You take the last rows of the table. The first token gets the first row.",
+            {POSITIONS: POSITIONS.replace(":length", "-length:")},
+        ),
+        Wrong(
+            "positions-twice",
+            "You add the positions twice.",
+            {POSITIONS: POSITIONS.replace("x + ops", "x + 2 * ops")},
+        ),
+        Wrong(
+            "positions-multiplied",
+            "You multiply by the positions. Add them.",
+            {POSITIONS: POSITIONS.replace("x + ", "x * ")},
+        ),
+        Wrong(
+            "dropout-at-inference",
+            "After the positions, you drop numbers at inference too. Pass on the `training` that you get.",
+            {DROPOUT: DROPOUT.replace("=training", "=True")},
+        ),
+        Wrong(
+            "masks-missing",
+            "You pass neither mask to the layers.",
+            {CALLED: CALLED.replace(", **masks", "")},
+        ),
+        Wrong(
+            "layers-reversed",
+            "You go through the layers from the last to the first.",
+            {COUNTED: "enumerate(reversed(self.dec_layers), 1)"},
+        ),
+        Wrong(
+            "residual-around-layers",
+            "You add each layer's input to its output. The layers do that inside.",
+            {CALLED: CALLED.replace("x, block1", "more, block1") + "\n            x = x + more"},
         ),
     ),
 )

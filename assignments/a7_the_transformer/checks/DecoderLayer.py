@@ -64,6 +64,14 @@ def draw_square(rng):
     return {**found, "look_ahead_mask": np.tril(np.ones((1, positions, positions), bool)), "padding_mask": None}
 
 
+def draw_both(rng):
+    """Return target and source of one length, with padding in both, so that each mask fits in the other's place."""
+    batch, positions, heads, size, between = sizes(rng, 5, least=3, most=8)
+    found = drawn(rng, batch, positions, positions, heads, size, between)
+    found["padding_mask"][-1, 0, 0] = False  # the target shows it
+    return found
+
+
 def draw_training(rng):
     """Return inputs for training without a look-ahead mask. The padding mask hides other positions from each query."""
     found = draw_square(rng)
@@ -86,7 +94,7 @@ def called(answer, inputs):
     worker_api.set_weights(layer, inputs["weights"])
     masks = {name: inputs[name] for name in ("look_ahead_mask", "padding_mask")}
     arrays = [keras.ops.convert_to_tensor(inputs[name]) for name in ("x", "enc_output")]
-    return tf.function(layer)(*arrays, training=inputs["training"], **masks)
+    return tf.function(layer.call)(*arrays, training=inputs["training"], **masks)
 
 
 EXERCISE = Exercise(
@@ -98,8 +106,9 @@ EXERCISE = Exercise(
     uses=("numpy", "keras", "tensorflow"),
     needs=("fully_connected",),
     checks=(
-        *standard(draw, signature=1, shape=1, values=5, ask=called, times=1),
-        Check("values", "target and source of one length; no padding mask", 5, draw_square, called, times=1),
+        *standard(draw, signature=1, shape=1, values=4, ask=called, times=1),
+        Check("values", "target and source of one length; no padding mask", 3, draw_square, called, times=1),
+        Check("values", "target and source of one length, with both masks", 3, draw_both, called, times=1),
         Check(
             "values",
             "in training: dropout in both attentions and on the fully connected part; no look-ahead mask",
@@ -212,6 +221,118 @@ EXERCISE = Exercise(
                 FIRST: "if look_ahead_mask is not None:\n"
                 '            padding_mask = keras.ops.cast(padding_mask, "bool")\n        ' + FIRST
             },
+        ),
+        Wrong(
+            "training-not-passed-on",
+            "In training, nothing is dropped: `training` reaches neither the attentions nor the dropout layer.",
+            {'"training": training, ': "", FORWARD: FORWARD.replace(", training=training", "")},
+        ),
+        Wrong(
+            "training-not-in-attentions",
+            "In training, your attentions drop no scores. Pass `training` to both.",
+            {'"training": training, ': ""},
+        ),
+        Wrong(
+            "training-always",
+            "You call both attentions with `training=True`, so scores are dropped at inference too.",
+            {'"training": training': '"training": True'},
+        ),
+        Wrong(
+            "dropout-at-inference",
+            "After the fully connected part, you drop numbers at inference too. Pass on the `training` that you get.",
+            {FORWARD: FORWARD.replace("=training", "=True")},
+        ),
+        Wrong(
+            "decoder-masks-source-padding-missing",
+            "You pass no mask to the second attention, so it attends to the source's padding.",
+            {SECOND: SECOND.replace("attention_mask=padding_mask, ", "")},
+        ),
+        Wrong(
+            "decoder-masks-padding-for-self-too",
+            "Where it fits, you pass the source's padding mask to the first attention too. It hides positions of the source, and block 1 attends to the target.",
+            {
+                FIRST: "both = look_ahead_mask\n"
+                "        if padding_mask is not None and look_ahead_mask is not None and x.shape[1] == enc_output.shape[1]:\n"
+                "            both = keras.ops.logical_and(look_ahead_mask, padding_mask)\n        "
+                + FIRST.replace("look_ahead_mask", "both")
+            },
+        ),
+        Wrong(
+            "decoder-masks-exchanged-where-they-fit",
+            "You exchange the masks where source and target have one length. Block 1 hides the future of the target, and block 2 hides the padding of the source.",
+            {
+                FIRST: "if look_ahead_mask is not None and padding_mask is not None and x.shape[1] == enc_output.shape[1]:\n"
+                "            look_ahead_mask, padding_mask = padding_mask, look_ahead_mask\n        " + FIRST
+            },
+        ),
+        Wrong(
+            "decoder-cross-causal",
+            "Your second attention hides the source's future. The whole source is visible to every target position, except for the padding.",
+            {SECOND: SECOND.replace("padding_mask, ", "padding_mask, use_causal_mask=True, ")},
+        ),
+        Wrong(
+            "causal-unasked",
+            "Without a look-ahead mask, you hide the target's future yourself. `None` hides nothing.",
+            {FIRST: FIRST.replace("look_ahead_mask, ", "look_ahead_mask, use_causal_mask=True, ")},
+        ),
+        Wrong(
+            "residual-missing-self",
+            "You left out the residual connection around the first attention.",
+            {BLOCK1: BLOCK1.replace("x + ", "")},
+        ),
+        Wrong(
+            "residual-missing-feed-forward",
+            "You left out the residual connection around the fully connected part.",
+            {LAST: LAST.replace("block2 + ", "")},
+        ),
+        Wrong(
+            "feed-forward-from-block1",
+            "The fully connected part gets block 1's output. It gets block 2's.",
+            {FORWARD: FORWARD.replace("block2", "block1")},
+        ),
+        Wrong(
+            "norm-shared-cross-1",
+            "You use the first normalization for the second sum too. Each sum has its own gain and bias.",
+            {BLOCK2: BLOCK2.replace("norm2", "norm1")},
+        ),
+        Wrong(
+            "norm-shared-last-2",
+            "You use the second normalization for the last sum too. Each sum has its own gain and bias.",
+            {LAST: LAST.replace("norm3", "norm2")},
+        ),
+        Wrong(
+            "norms-exchanged",
+            "You exchanged the first two normalizations. Each sum has its own gain and bias, in the order of the names.",
+            {BLOCK1: BLOCK1.replace("norm1", "norm2"), BLOCK2: BLOCK2.replace("norm2", "norm1")},
+        ),
+        Wrong(
+            "norms-exchanged-2-and-3",
+            "You exchanged the last two normalizations. Each sum has its own gain and bias, in the order of the names.",
+            {BLOCK2: BLOCK2.replace("norm2", "norm3"), LAST: LAST.replace("norm3", "norm2")},
+        ),
+        Wrong(
+            "norm-inside-residual",
+            "You normalize only the sublayers' outputs and then add. Normalize the sums.",
+            {
+                BLOCK1: "block1 = x + self.layernorm1(attention1)",
+                BLOCK2: "block2 = block1 + self.layernorm2(attention2)",
+                LAST: LAST.replace("self.layernorm3(block2 + forward)", "block2 + self.layernorm3(forward)"),
+            },
+        ),
+        Wrong(
+            "norm-inside-residual-self",
+            "After the first attention, you normalize only its output and then add x. Normalize the sum.",
+            {BLOCK1: "block1 = x + self.layernorm1(attention1)"},
+        ),
+        Wrong(
+            "norm-missing-last",
+            "You left out the last normalization.",
+            {LAST: LAST.replace("self.layernorm3(block2 + forward)", "block2 + forward")},
+        ),
+        Wrong(
+            "returned-one-twice",
+            "You return the first attention's scores twice. The second ones are those over the source.",
+            {LAST: LAST.replace("scores2", "scores1")},
         ),
     ),
 )

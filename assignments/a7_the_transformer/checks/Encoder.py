@@ -67,7 +67,7 @@ def called(answer, inputs):
     x, training = keras.ops.convert_to_tensor(inputs["x"]), inputs["training"]
     return {
         "for the first token, without a mask": encoder(x[:, :1], training=training),
-        "for all tokens": tf.function(encoder)(x, training=training, mask=inputs["mask"]),
+        "for all tokens": tf.function(encoder.call)(x, training=training, mask=inputs["mask"]),
     }
 
 
@@ -172,6 +172,83 @@ EXERCISE = Exercise(
             "mask-of-first-query",
             "You use the first row of the mask for all queries. A mask (B, S, S) can hide other positions from each.",
             {LOOP: LOOP.replace("mask=mask", "mask=None if mask is None else mask[:, :1]")},
+        ),
+        Wrong(
+            "embedding-divided",
+            "You divide the embedding by √d. Multiply by it.",
+            {EMBEDDED: EMBEDDED.replace(" * self", " / self")},
+        ),
+        Wrong(
+            "positions-from-second",
+            "You skip the first row of the table: position 0 gets the encoding of position 1.",
+            {POSITIONS: POSITIONS.replace(":length", "1 : length + 1")},
+        ),
+        Wrong(
+            "positions-of-the-end",
+            "You take the last rows of the table. The first token gets the first row.",
+            {POSITIONS: POSITIONS.replace(":length", "-length:")},
+        ),
+        Wrong(
+            "positions-twice",
+            "You add the positions twice.",
+            {POSITIONS: POSITIONS.replace("x + ops", "x + 2 * ops")},
+        ),
+        Wrong(
+            "positions-multiplied",
+            "You multiply by the positions. Add them.",
+            {POSITIONS: POSITIONS.replace("x + ", "x * ")},
+        ),
+        Wrong(
+            "dropout-at-inference",
+            "After the positions, you drop numbers at inference too. Pass on the `training` that you get.",
+            {DROPOUT: DROPOUT.replace("=training", "=True")},
+        ),
+        Wrong(
+            "dropout-before-positions",
+            "You apply dropout before you add the positions. Add them first, so that dropout also reaches them.",
+            {f"{POSITIONS}\n        {DROPOUT}": f"{DROPOUT}\n        {POSITIONS}"},
+        ),
+        Wrong(
+            "dropout-between-layers",
+            "You apply dropout after every layer too. The layers have their own inside.",
+            {LOOP: LOOP + "\n            x = self.dropout(x, training=training)"},
+        ),
+        Wrong(
+            "training-not-in-layers",
+            "In training, your layers drop nothing. Pass `training` to them.",
+            {LOOP: LOOP.replace("training=training, ", "")},
+        ),
+        Wrong(
+            "training-always",
+            "You call the layers with `training=True`, so something is dropped at inference too.",
+            {LOOP: LOOP.replace("=training", "=True")},
+        ),
+        Wrong(
+            "one-layer-for-all",
+            "You call the first layer in every round. Each layer has its own weights.",
+            {LOOP: LOOP.replace("layer(", "self.enc_layers[0](")},
+        ),
+        Wrong(
+            "layers-reversed",
+            "You go through the layers from the last to the first.",
+            {
+                "        for layer in self.enc_layers:\n            x =": "        for layer in reversed(self.enc_layers):\n            x ="
+            },
+        ),
+        Wrong(
+            "returned-inside-loop",
+            "Only your first layer is called: the `return` stands inside the loop.",
+            {LOOP: LOOP.replace("x = ", "return ")},
+        ),
+        Wrong(
+            "residual-around-layers",
+            "You add each layer's input to its output. The layers do that inside.",
+            {LOOP: LOOP.replace("= ", "= x + ", 1)},
+        ),
+        Wrong(
+            "mask-in-first-layer-only",
+            "Only the first layer gets the mask. All layers need it.",
+            {LOOP: LOOP.replace("mask=mask", "mask=mask if layer is self.enc_layers[0] else None")},
         ),
     ),
 )

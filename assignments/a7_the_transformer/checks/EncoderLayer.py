@@ -70,7 +70,7 @@ def called(answer, inputs):
     layer.build(inputs["x"].shape)
     worker_api.set_weights(layer, inputs["weights"])
     x = keras.ops.convert_to_tensor(inputs["x"])
-    return tf.function(layer)(x, training=inputs["training"], mask=inputs["mask"])
+    return tf.function(layer.call)(x, training=inputs["training"], mask=inputs["mask"])
 
 
 EXERCISE = Exercise(
@@ -171,6 +171,117 @@ EXERCISE = Exercise(
             "mask-of-first-query",
             "You use the first row of the mask for all queries. A mask (B, S, S) can hide other positions from each.",
             {ATTENTION: ATTENTION.replace("attention_mask=mask", "value_mask=None if mask is None else mask[:, 0]")},
+        ),
+        Wrong(
+            "training-not-passed-on",
+            "You pass `training` to neither the attention nor the dropout layer. Where `call` itself is called, nobody else does.",
+            {
+                ATTENTION: ATTENTION.replace(", training=training", ""),
+                FORWARD: FORWARD.replace(", training=training", ""),
+            },
+        ),
+        Wrong(
+            "training-not-in-attention",
+            "In training, the attention drops no scores. Pass `training` to it.",
+            {ATTENTION: ATTENTION.replace(", training=training", "")},
+        ),
+        Wrong(
+            "dropout-at-inference-in-attention",
+            "The attention drops scores at inference too. Pass it the `training` that you get.",
+            {ATTENTION: ATTENTION.replace("=training", "=True")},
+        ),
+        Wrong(
+            "dropout-at-inference",
+            "After the fully connected part, you drop numbers at inference too. Pass on the `training` that you get.",
+            {FORWARD: FORWARD.replace("=training", "=True")},
+        ),
+        Wrong(
+            "training-always",
+            "You call attention and dropout with `training=True`, so numbers are dropped at inference too.",
+            {ATTENTION: ATTENTION.replace("=training", "=True"), FORWARD: FORWARD.replace("=training", "=True")},
+        ),
+        Wrong(
+            "norms-exchanged",
+            "You exchanged the two normalizations. The first belongs to the sum after the attention; each has its own gain and bias.",
+            {BLOCK1: BLOCK1.replace("norm1", "norm2"), LAST: LAST.replace("norm2", "norm1")},
+        ),
+        Wrong(
+            "norm-shared-first-2",
+            "You use the second normalization for the first sum too. Each sum has its own gain and bias.",
+            {BLOCK1: BLOCK1.replace("norm1", "norm2")},
+        ),
+        Wrong(
+            "norm-missing-attention",
+            "You left out the first normalization.",
+            {BLOCK1: "block1 = x + attention"},
+        ),
+        Wrong(
+            "norm-inside-residual-attention",
+            "After the attention, you normalize only its output and then add x. Normalize the sum.",
+            {BLOCK1: "block1 = x + self.layernorm1(attention)"},
+        ),
+        Wrong(
+            "norm-inside-residual-feed-forward",
+            "At the end, you normalize only the fully connected part's output and then add its input. Normalize the sum.",
+            {LAST: "return block1 + self.layernorm2(forward)"},
+        ),
+        Wrong(
+            "feed-forward-from-input",
+            "The fully connected part gets x. It gets the first normalization's output.",
+            {FORWARD: FORWARD.replace("block1", "x")},
+        ),
+        Wrong(
+            "feed-forward-missing",
+            "You left out the fully connected part.",
+            {FORWARD: FORWARD.replace("self.ffn(block1)", "block1")},
+        ),
+        Wrong(
+            "mask-inverted",
+            "Your mask hides what it should show. True means *attend*, in Keras' layer too.",
+            {ATTENTION: ATTENTION.replace("=mask", "=None if mask is None else keras.ops.logical_not(mask)")},
+        ),
+        Wrong(
+            "causal-unasked",
+            "Your attention hides the future as well. An encoder sees the whole sentence, except for what the mask hides.",
+            {ATTENTION: ATTENTION.replace("mask=mask", "mask=mask, use_causal_mask=True")},
+        ),
+        Wrong(
+            "dropout-after-attention-too",
+            "You apply dropout to the attention's output as well. Here it acts on the scores, inside the attention, and after the fully connected part.",
+            {BLOCK1: BLOCK1.replace("attention", "self.dropout_ffn(attention, training=training)")},
+        ),
+        Wrong(
+            "dropout-after-norm",
+            "You apply dropout after the last normalization. Apply it to the fully connected part's output, before it is added.",
+            {
+                FORWARD: "forward = self.ffn(block1)",
+                LAST: "return self.dropout_ffn(self.layernorm2(block1 + forward), training=training)",
+            },
+        ),
+        Wrong(
+            "dropout-before-feed-forward",
+            "You apply dropout before the fully connected part. Apply it to its output.",
+            {FORWARD: "forward = self.ffn(self.dropout_ffn(block1, training=training))"},
+        ),
+        Wrong(
+            "feed-forward-twice",
+            "You call the fully connected part twice, the second time on its own output.",
+            {FORWARD: FORWARD.replace("self.ffn(block1)", "self.ffn(self.ffn(block1))")},
+        ),
+        Wrong(
+            "residual-attention-twice",
+            "You add the attention's output twice.",
+            {BLOCK1: BLOCK1.replace("attention", "2 * attention")},
+        ),
+        Wrong(
+            "residual-subtracted",
+            "You subtract the attention's output from x. Add it.",
+            {BLOCK1: BLOCK1.replace("+", "-")},
+        ),
+        Wrong(
+            "norm-of-input-too",
+            "You normalize x before the first sum. Only the sum is normalized.",
+            {BLOCK1: BLOCK1.replace("x + ", "self.layernorm1(x) + ")},
         ),
     ),
 )

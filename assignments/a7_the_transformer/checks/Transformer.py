@@ -71,7 +71,7 @@ def called(answer, inputs):
         worker_api.seed_dropouts(part)
     masks = {name: inputs[name] for name in ("enc_padding_mask", "look_ahead_mask", "dec_padding_mask")}
     arrays = [keras.ops.convert_to_tensor(inputs[name]) for name in ("input_sentence", "output_sentence")]
-    return tf.function(model)(*arrays, training=inputs["training"], **masks)
+    return tf.function(model.call)(*arrays, training=inputs["training"], **masks)
 
 
 def probabilities(inputs, result, expected):
@@ -189,6 +189,71 @@ EXERCISE = Exercise(
                 '            look_ahead_mask = ops.cast(ops.tril(ops.ones((1, length, length))), "bool")\n        '
                 + MASKS
             },
+        ),
+        Wrong(
+            "encoder-mask-of-decoder",
+            "You pass the decoder's padding mask to the encoder. It has its own, `enc_padding_mask`.",
+            {ENCODED: ENCODED.replace("enc_padding", "dec_padding")},
+        ),
+        Wrong(
+            "decoder-mask-of-encoder",
+            "You pass the encoder's padding mask to the decoder. It has its own, `dec_padding_mask`.",
+            {MASKS: MASKS.replace("dec_padding", "enc_padding")},
+        ),
+        Wrong(
+            "decoder-look-ahead-missing",
+            "The look-ahead mask does not reach the decoder, so it sees the target's future.",
+            {MASKS: MASKS.replace('"look_ahead_mask": look_ahead_mask, ', "")},
+        ),
+        Wrong(
+            "decoder-padding-missing",
+            "The padding mask does not reach the decoder, so it attends to the source's padding.",
+            {MASKS: MASKS.replace(', "padding_mask": dec_padding_mask', "")},
+        ),
+        Wrong(
+            "decoder-masks-missing",
+            "Neither mask reaches the decoder.",
+            {DECODED: DECODED.replace(", **masks", "")},
+        ),
+        Wrong(
+            "training-not-in-encoder",
+            "In training, your encoder drops nothing. Pass `training` to it.",
+            {ENCODED: ENCODED.replace("training=training, ", "")},
+        ),
+        Wrong(
+            "training-not-in-decoder",
+            "In training, your decoder drops nothing. Pass `training` to it.",
+            {DECODED: DECODED.replace("training=training, ", "training=None, ")},
+        ),
+        Wrong(
+            "training-always",
+            "You call encoder and decoder with `training=True`, so something is dropped at inference too.",
+            {ENCODED: ENCODED.replace("=training", "=True"), DECODED: DECODED.replace("=training", "=True")},
+        ),
+        Wrong(
+            "training-always-in-encoder",
+            "You call the encoder with `training=True`, so something is dropped at inference too.",
+            {ENCODED: ENCODED.replace("=training", "=True")},
+        ),
+        Wrong(
+            "training-always-in-decoder",
+            "You call the decoder with `training=True`, so something is dropped at inference too.",
+            {DECODED: DECODED.replace("=training", "=True")},
+        ),
+        Wrong(
+            "probabilities-of-last-position",
+            "You return the probabilities of the last position only. The loss needs those of all positions.",
+            {LOGITS: LOGITS.replace("dec_output", "dec_output[:, -1:]")},
+        ),
+        Wrong(
+            "final-layer-on-source",
+            "Your last layer gets the encoder's output. It gets the decoder's.",
+            {LOGITS: LOGITS.replace("dec_output", "enc_output")},
+        ),
+        Wrong(
+            "tokens-returned",
+            "You return the most likely tokens. Return the probabilities of all tokens.",
+            {LAST: LAST.replace("ops.softmax", "ops.argmax")},
         ),
     ),
 )

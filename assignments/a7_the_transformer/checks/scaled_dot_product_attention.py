@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import EXACT, Check, Exercise, Wrong, sizes, standard
 from kmha.verify.chains import Trial
 
 LOGITS = "logits = np.matmul(q, np.swapaxes(k, -1, -2)) / np.sqrt(k.shape[-1])"
@@ -92,7 +92,7 @@ EXERCISE = Exercise(
     difficulty=2,
     minutes=20,
     checks=(
-        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1, tolerance=EXACT),
         Check("invariants", "weights sum to 1, and nothing goes to what is hidden", 2, draw, judge=shares),
         Check("edge", "without a mask, and with integers as values", 1, draw_plain),
         Check("edge", "a query with nothing to attend to gets zeros, not NaN and not an average", 2, draw_padding),
@@ -150,13 +150,13 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "empty-row-averaged",
-            "Where everything is hidden, your weights are uniform, because you use a large negative number instead of -∞. Such a query has nothing to attend to and must get zeros.",
+            "Where everything is hidden, your weights are uniform. A large negative number instead of -∞ does that, and so does 1 as each hidden exponential of such a row. The query has nothing to attend to and must get zeros.",
             {HIDDEN: HIDDEN.replace("-np.inf", "-1e9")},
             "keras.layers.MultiHeadAttention, where no scores are returned",
         ),
         Wrong(
             "empty-row-unmasked",
-            "Where everything is hidden, your weights look as if nothing were: adding -1e9 to all logits of a row does not change its softmax. Such a query has nothing to attend to and must get zeros.",
+            "Where everything is hidden, your weights look as if nothing were. Adding the same number to all logits of a row, as -1e9, does not change its softmax. Such a query has nothing to attend to and must get zeros.",
             {HIDDEN: "logits = logits + np.where(allowed, 0.0, -1e9)"},
         ),
         Wrong(
@@ -166,13 +166,23 @@ EXERCISE = Exercise(
             {HIDDEN: HIDDEN.replace("-np.inf", "-1e4"), POWERS: POWERS + " * allowed"},
         ),
         Wrong(
+            "fill-too-small-in-empty-rows-too",
+            "You fill hidden logits with a number that is not negative enough: visible ones can be far below it, as they are below -100 or -1e4. It is then the largest of its row, and takes everything. And where everything is hidden, the weights are uniform instead of 0. Nothing is below -∞.",
+            {HIDDEN: HIDDEN.replace("-np.inf", "-1e4")},
+        ),
+        Wrong(
+            "softmax-sum-larger",
+            "You add a small number to the sum of the exponentials, so rows do not quite sum to 1. A sum is 0 only where everything is hidden; treat that case by itself.",
+            {WEIGHTS: "weights = powers / (total + 1e-6)"},
+        ),
+        Wrong(
             "largest-of-hidden",
             "You subtract the largest logit before exp, but it may be a hidden one. If it is far above the others, nothing is left of them, and their sum is 0. Subtract the largest visible logit.",
             {HIDDEN: "", POWERS: "powers = np.exp(logits - largest) * allowed"},
         ),
         Wrong(
             "mask-empty-row-nan",
-            "Where everything is hidden, your weights are NaN, because you divide 0 by 0.",
+            "Where everything is hidden, your weights are NaN: by 0 / 0, where a sum of no exponentials divides, or by -∞ - (-∞), where the largest logit is subtracted.",
             {WEIGHTS: "weights = powers / total"},
             "pytorch/pytorch#143287, patrick-kidger/equinox#274, tracel-ai/burn#4697",
         ),

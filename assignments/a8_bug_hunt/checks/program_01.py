@@ -1,6 +1,6 @@
 """The checks of `program_01`. The mistake in it is `scale-all-heads`."""
 
-from kmha.course.exercises import Exercise, Wrong, sizes, standard
+from kmha.course.exercises import EXACT, Exercise, Wrong, sizes, standard
 from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
@@ -36,7 +36,7 @@ EXERCISE = Exercise(
     difficulty=1,
     minutes=10,
     checks=(
-        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1, tolerance=EXACT),
         mistake_is_named(draw),
     ),
     wrong=(

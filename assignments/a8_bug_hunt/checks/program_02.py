@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises import Exercise, Wrong, sizes, standard
+from kmha.course.exercises import EXACT, Check, Exercise, Wrong, sizes, standard
 from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
@@ -18,6 +18,13 @@ def draw(rng):
     return {"query": query, "key": key, "value": value}
 
 
+def draw_large(rng):
+    """Return logits that are all larger than a thousand, and as far apart as others."""
+    found = draw(rng)
+    large = 40 * found["query"].shape[-1] ** 0.25
+    return {name: np.append(found[name], np.full((*found[name].shape[:-1], 1), large), -1) for name in found}
+
+
 def trial(inputs):
     """Return the call for the bank, which keeps the positions on the third axis."""
     return Trial("asked", *(inputs[name].transpose(1, 2, 0, 3) for name in ("query", "key", "value")))
@@ -29,7 +36,8 @@ EXERCISE = Exercise(
     difficulty=1,
     minutes=10,
     checks=(
-        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        *standard(draw, signature=1, shape=1, values=4, unchanged=1, tolerance=EXACT),
+        Check("edge", "logits larger than a thousand", 1, draw_large, tolerance=EXACT),
         mistake_is_named(draw),
     ),
     wrong=(
@@ -49,6 +57,12 @@ EXERCISE = Exercise(
             "You take only the sum over the keys. The largest logit is still taken over the queries, so each key of a query "
             "loses another number before the exponential.",
             {LARGEST: LARGEST.replace("1", "0")},
+        ),
+        Wrong(
+            "softmax-overflow",
+            "Large logits overflow. The program subtracted the largest one before exp, which changes no score.",
+            {f" - {LARGEST}": ""},
+            "pytorch/executorch#18407, NVIDIA/FasterTransformer#43, mila-iqia/blocks#727",
         ),
         Wrong(
             "softmax-over-heads",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises import Exercise, Wrong, sizes, standard
+from kmha.course.exercises import EXACT, Exercise, Wrong, sizes, standard
 from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
@@ -40,7 +40,7 @@ EXERCISE = Exercise(
     difficulty=1,
     minutes=10,
     checks=(
-        *standard(draw, signature=1, shape=1, values=5, unchanged=1),
+        *standard(draw, signature=1, shape=1, values=5, unchanged=1, tolerance=EXACT),
         mistake_is_named(draw),
     ),
     wrong=(
@@ -75,6 +75,16 @@ EXERCISE = Exercise(
             "hidden-powers-are-one",
             "Hidden keys get the exponential 1 instead of 0, as much as the largest logit.",
             {FILLED: ".filled(1.0)"},
+        ),
+        Wrong(
+            "hidden-powers-are-huge",
+            "Only hidden keys are attended to: their exponentials are huge. `.filled()` without a number gives hidden elements a very large one, and so does exp of a large positive logit. They must be 0.",
+            {FILLED: ".filled()"},
+        ),
+        Wrong(
+            "hidden-powers-not-filled",
+            "You read the numbers under the mask, so nothing is hidden from the sum or from the product with the values.",
+            {FILLED: ".data"},
         ),
         Wrong(
             "inverted-twice",

@@ -1,6 +1,6 @@
 """The checks of `program_07`. The mistake in it is `causal-wrong-corner`."""
 
-from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import EXACT, Check, Exercise, Wrong, sizes, standard
 from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
@@ -39,7 +39,7 @@ EXERCISE = Exercise(
     difficulty=2,
     minutes=15,
     checks=(
-        *standard(draw, signature=1, shape=1, values=4, unchanged=1),
+        *standard(draw, signature=1, shape=1, values=4, unchanged=1, tolerance=EXACT),
         Check("edge", "more queries than keys", 1, more_queries),
         mistake_is_named(draw),
     ),

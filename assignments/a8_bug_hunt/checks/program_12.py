@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import EXACT, Check, Exercise, Wrong, sizes, standard
 from kmha.course.judging import NOT_FIXED, bank_without, mistake_is_named
 from kmha.verify.chains import Trial
 
@@ -22,13 +22,19 @@ def draw(rng):
 
 
 def modes(answer, inputs):
-    """Return the results at inference, in training, and in training with a small rate or nothing to drop.
+    """Return the results at inference, and in training with a usual, a small and a large rate, and with nothing to drop.
 
     One mode alone can be right by chance.
     """
     nothing = {"keep": np.ones_like(inputs["keep"]), "rate": 0.0}
-    each = ({}, {"training": True}, {"training": True, "rate": 0.05}, {"training": True, **nothing})
-    return [answer.program_12(**{**inputs, **more}) for more in each]
+    each = {
+        "at inference": {},
+        "in training": {"training": True},
+        "in training, with the rate 0.05": {"training": True, "rate": 0.05},
+        "in training, with a rate above 0.5": {"training": True, "rate": 1 - inputs["rate"]},
+        "in training, with the rate 0": {"training": True, **nothing},
+    }
+    return {mode: answer.program_12(**{**inputs, **more}) for mode, more in each.items()}
 
 
 def trial(inputs):
@@ -45,11 +51,9 @@ EXERCISE = Exercise(
     difficulty=1,
     minutes=10,
     checks=(
-        *standard(draw, signature=1, shape=1, values=1, unchanged=1),
+        *standard(draw, signature=1, shape=1, values=1, unchanged=1, tolerance=EXACT),
         # Most points: without any dropout, the program is right at inference.
-        Check(
-            "edge", "it is right in all modes: at inference, in training, in training with the rate 0", 5, draw, modes
-        ),
+        Check("edge", "it is right at inference, and in training with every rate", 5, draw, modes, tolerance=EXACT),
         mistake_is_named(draw, points=1),
     ),
     wrong=(
@@ -92,6 +96,34 @@ EXERCISE = Exercise(
             "dropout-not-at-small-rates",
             "You drop nothing if the rate is small. Every rate above 0 counts.",
             {DROPPED: DROPPED.replace("if training", "if training and rate > 0.1")},
+        ),
+        Wrong(
+            "dropout-not-at-large-rates",
+            "You drop nothing if the rate is large. Every rate above 0 counts.",
+            {DROPPED: DROPPED.replace("if training", "if training and rate < 0.5")},
+        ),
+        Wrong(
+            "dropout-of-kept",
+            "In training you drop the scores that are to be kept, and keep the others. `keep` is True where a score stays.",
+            {DROPPED: DROPPED.replace("keep,", "~keep,")},
+        ),
+        Wrong(
+            "dropout-divided-by-rate",
+            "In training you divide the remaining scores by the rate. Divide them by the share that is kept.",
+            {DROPPED: DROPPED.replace("(1 - rate)", "max(rate, 1e-9)")},
+        ),
+        Wrong(
+            "dropout-then-normalised",
+            "After dropout you divide the scores by the sum of their row. Dropout divides all of them by the same number.",
+            {
+                DROPPED: "scores if not training else np.where(keep, scores, 0.0) / "
+                "np.where(keep, scores, 0.0).sum(axis=-1, keepdims=True)"
+            },
+        ),
+        Wrong(
+            "dropout-after-mix",
+            "In training you only make the output larger, and drop nothing from it.",
+            {DROPPED: "scores / (1 - rate) if training else scores"},
         ),
         Wrong(
             "dropout-rescaled-twice",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import EXACT, Check, Exercise, Wrong, sizes, standard
 
 KEY = "key = value if key is None else key\n        query"
 QUERY = 'query = ops.einsum("BTI,HIO->BTHO", query, self.query_kernel) + self.query_bias'
@@ -153,7 +153,7 @@ EXERCISE = Exercise(
     seconds=20.0,
     checks=(
         *standard(draw, signature=1, shape=1, values=3, ask=called, times=1),
-        Check("values", "no mask, and no key", 1, draw_plain, called, times=1),
+        Check("values", "no mask, and no key", 1, draw_plain, called, times=1, tolerance=EXACT),
         Check("edge", "a padding mask (B, 1, S), and no key", 2, draw_padding, called, times=1, tolerance=1e-4),
         Check("edge", "a causal mask, with more keys than queries", 2, draw_causal, called, times=1),
         Check("edge", "a causal mask and a mask for all items, with fewer keys", 2, draw_both, called, times=1),
@@ -365,6 +365,168 @@ EXERCISE = Exercise(
             "You multiply by a number that float32 cannot hold: it is -∞ there, and 0 · -∞ is NaN wherever nothing is "
             "hidden. Choose between the numbers instead.",
             {MASKED: "            logits = logits + ops.cast(ops.logical_not(mask), logits.dtype) * -1e300\n"},
+        ),
+        Wrong(
+            "value-from-key",
+            "You project the key to get the value. The value is an input of its own.",
+            {QUERY: "given = key\n        " + QUERY, VALUES: VALUES.replace("value, self", "given, self")},
+        ),
+        Wrong(
+            "kernels-key-for-value",
+            "You project the value with the key's kernel. It has its own.",
+            {VALUES: VALUES.replace("self.value_kernel", "self.key_kernel")},
+        ),
+        Wrong(
+            "kernels-key-value-swapped",
+            "You exchanged the kernels of key and value.",
+            {KEYS: KEYS.replace("key_kernel", "value_kernel"), VALUES: VALUES.replace("value_kernel", "key_kernel")},
+        ),
+        Wrong(
+            "biases-query-key-swapped",
+            "You exchanged the biases of query and key.",
+            {QUERY: QUERY.replace("query_bias", "key_bias"), KEYS: KEYS.replace("key_bias", "query_bias")},
+        ),
+        Wrong(
+            "bias-missing-value",
+            "You never add the value's bias.",
+            {VALUES: VALUES.replace(" + self.value_bias", "")},
+        ),
+        Wrong(
+            "bias-missing-query",
+            "You never add the query's bias.",
+            {QUERY: QUERY.replace(" + self.query_bias", "")},
+        ),
+        Wrong(
+            "softmax-scale-times",
+            "You multiply the logits by √O. Divide them by it.",
+            {LOGITS: LOGITS.replace("query / ", "query * ")},
+        ),
+        Wrong(
+            "softmax-scale-heads",
+            "You divided by the root of the number of heads. Divide by the root of the head size, √O.",
+            {LOGITS: LOGITS.replace("self.key_dim", "self.num_heads")},
+        ),
+        Wrong(
+            "softmax-scale-width",
+            "You divided by the root of the query's width. A head has O features: divide by √O.",
+            {LOGITS: LOGITS.replace("self.key_dim", "self.query_kernel.shape[1]")},
+        ),
+        Wrong(
+            "softmax-scale-fourth-root",
+            "You divided the logits by the fourth root of O. That is right only if both query and key are divided by it.",
+            {LOGITS: LOGITS.replace("0.5", "0.25")},
+        ),
+        Wrong(
+            "softmax-missing",
+            "You left out the softmax: the logits themselves mix the values.",
+            {SCORES: "scores = logits"},
+        ),
+        Wrong(
+            "softmax-over-heads",
+            "Your softmax goes over the heads. Every head has scores of its own, which sum to one over the keys.",
+            {SCORES: SCORES.replace("axis=-1", "axis=1")},
+        ),
+        Wrong(
+            "softmax-over-batch",
+            "Your softmax goes over the batch, so sentences compete with each other. It goes over the keys.",
+            {SCORES: SCORES.replace("axis=-1", "axis=0")},
+        ),
+        Wrong(
+            "sigmoid-for-softmax",
+            "You use a sigmoid instead of a softmax, so a query's scores do not sum to one.",
+            {SCORES: "scores = ops.sigmoid(logits)"},
+        ),
+        Wrong(
+            "mask-after-softmax",
+            "You apply the masks after the softmax. Hidden keys have already taken their share, so rows do not sum to 1.",
+            {
+                MASKED: "            allowed = mask\n",
+                HIDDEN: "            seen = causal\n",
+                SCORES: SCORES
+                + "\n        if attention_mask is not None:\n            scores = ops.where(allowed, scores, 0.0)\n        if use_causal_mask:\n            scores = ops.where(seen, scores, 0.0)",
+            },
+        ),
+        Wrong(
+            "causal-after-softmax",
+            "You apply the causal mask after the softmax. Hidden keys have already taken their share, so rows do not sum to 1.",
+            {
+                HIDDEN: "            seen = causal\n",
+                SCORES: SCORES + "\n        if use_causal_mask:\n            scores = ops.where(seen, scores, 0.0)",
+            },
+        ),
+        Wrong(
+            "causal-one-ahead",
+            "Your causal mask shows each position the next one too: s ≤ t + 1 instead of s ≤ t.",
+            {CAUSAL: "rows = rows + 1\n            " + CAUSAL},
+        ),
+        Wrong(
+            "causal-always",
+            "You hide the future without being asked. Do so only with `use_causal_mask`.",
+            {"if use_causal_mask:": "if True:"},
+        ),
+        Wrong(
+            "causal-only-with-mask",
+            "Without an `attention_mask`, your `use_causal_mask` has no effect.",
+            {"if use_causal_mask:": "if use_causal_mask and attention_mask is not None:"},
+        ),
+        Wrong(
+            "merge-missing",
+            "You return the mixed values without the output kernel, or fewer numbers than the query is wide. The kernel (H, O, E) makes the output.",
+            {OUTPUT: "ops.reshape(mixed, (-1, ops.shape(query)[1], self.num_heads * self.key_dim))"},
+        ),
+        Wrong(
+            "merge-kernel-size-first",
+            "You exchange heads and features before the output kernel: a reshape moves no axis.",
+            {
+                OUTPUT: OUTPUT.replace(
+                    "mixed, self", "ops.reshape(ops.transpose(mixed, (0, 1, 3, 2)), ops.shape(mixed)), self"
+                )
+            },
+        ),
+        Wrong(
+            "mixed-reshaped",
+            "You bring the heads to their place with a reshape. A reshape keeps the order of the numbers; a transpose moves axes.",
+            {
+                OUTPUT: OUTPUT.replace(
+                    "mixed, self", "ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), ops.shape(mixed)), self"
+                )
+            },
+        ),
+        Wrong(
+            "output-plus-query",
+            "You add the query to the output. The residual connection is not part of this layer.",
+            {QUERY: "given = query\n        " + QUERY, OUTPUT: OUTPUT + " + given"},
+        ),
+        Wrong(
+            "mask-fills-large",
+            "Only what the masks hide is attended to: it gets a large positive logit. It needs a very negative one.",
+            {MASKED: MASKED.replace("-1e30", "1e30"), HIDDEN: HIDDEN.replace("-1e30", "1e30")},
+        ),
+        Wrong(
+            "mask-fills-large-for-mask",
+            "Only what `attention_mask` hides is attended to: it gets a large positive logit. It needs a very negative one.",
+            {MASKED: MASKED.replace("-1e30", "1e30")},
+        ),
+        Wrong(
+            "attention-mask-after-softmax",
+            "You apply `attention_mask` after the softmax. Hidden keys have already taken their share, so rows do not sum to 1.",
+            {
+                MASKED: "            allowed = mask\n",
+                SCORES: SCORES
+                + "\n        if attention_mask is not None:\n            scores = ops.where(allowed, scores, 0.0)",
+            },
+        ),
+        Wrong(
+            "scores-uniform",
+            "Your scores are the same for all keys, so each query gets the mean of the values. They come from query and key.",
+            {SCORES: "scores = ops.ones_like(logits) / ops.cast(ops.shape(logits)[-1], logits.dtype)"},
+        ),
+        Wrong(
+            "softmax-sum-larger",
+            "You add a small number to the sum of the exponentials, so scores do not quite sum to 1. If you subtract the largest logit first, the sum is never below 1.",
+            {
+                SCORES: "powers = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))\n        scores = powers / (ops.sum(powers, axis=-1, keepdims=True) + 1e-6)"
+            },
         ),
     ),
 )

@@ -1,5 +1,5 @@
 """An exercise, its checks and its wrong answers; and the assignments on disk."""
 
-from kmha.course.exercises.exercise import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises.exercise import EXACT, Check, Exercise, Wrong, sizes, standard
 
-__all__ = ["Check", "Exercise", "Wrong", "sizes", "standard"]
+__all__ = ["EXACT", "Check", "Exercise", "Wrong", "sizes", "standard"]

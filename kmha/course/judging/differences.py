@@ -8,6 +8,7 @@ one of `kmha.course.judging.relations`.
 'Your result has its axes in another order: axis 1 of yours should be axis 0.'
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any
@@ -44,7 +45,8 @@ def _kind(path: str, triples: Sequence[Triple]) -> Found:
     if not isinstance(triples[0][2], Mapping | tuple | list):
         found = _wrapped(triples) if not path else None
         return found or _leaf(path or "your result", triples)
-    for rule in (_parts_exchanged, _one_part, _part_missing) if not path else ():
+    whole = not path or re.fullmatch(r"result\['[^']*'\]", path)  # a check puts several calls into a dict
+    for rule in (_parts_exchanged, _one_part, _part_missing) if whole else ():
         if (found := rule(triples)) is not None:
             return found
     return _keys(path, triples)

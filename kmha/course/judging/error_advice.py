@@ -19,6 +19,55 @@ _Advice = tuple[str, str, str]  # an id, a pattern of "kind: message", and what 
 # `{0}` and `{1}` are the groups of the pattern, and `{with}` the values in the expression.
 _RULES: tuple[_Advice, ...] = (
     (
+        "error-weight-count",
+        r"You called `set_weights\(weights\)` on layer '(\w+)' with a weight list of length (\d+), but the layer was "
+        r"expecting (\d+) weights",
+        "The layer `{0}` has {2} arrays of weights, and {1} belong into it. A dense layer or a normalization has two. "
+        "Is one made without a bias, or is there a layer too few or too many? With 0, the layer was never called or "
+        "built.",
+    ),
+    (
+        "error-weight-shape",
+        r"Layer (\w+) weight shape (\([\d, ]+\)) is not compatible with provided weight shape (\([\d, ]+\))",
+        "In `{0}`, a weight has the shape {1}, expected {2}. Compare the sizes that its layers are made with.",
+    ),
+    (
+        "error-weight-shape",
+        r"ValueError: `([\w.]+)` has the shape (\([\d, ]*\)), expected (\([\d, ]*\))",
+        "Your weight `{0}` has the shape {1}, expected {2}. Each size of a weight is an argument of `__init__`, or the "
+        "last axis of an input: which input does this weight multiply?",
+    ),
+    (
+        "error-weight-of-unknown-size",
+        r"Shapes used to initialize variables must be fully-defined",
+        "The shape of a weight contains None, a size that is not known yet, as those of batch and sentence. The shape "
+        "of a weight takes from an input only its last axis, the features.",
+    ),
+    (
+        "error-only-tensors-by-place",
+        r"Only input tensors may be passed as positional arguments",
+        "Keras takes only tensors by position. Pass `training`, `None` and all that is no tensor by name.",
+    ),
+    (
+        "error-made-in-call",
+        r"tf\.function only supports singleton tf\.Variables|tried to create variables on non-first call",
+        "Your `call` makes a layer or a weight, and would make another one each time. Make it in `__init__` or "
+        "`build`.",
+    ),
+    (
+        "error-build-names",
+        r"For a `build\(\)` method with more than one argument, all arguments should have a `_shape` suffix",
+        "Keras calls `build` by name: for the argument `x` of `call`, `build` has the argument `x_shape`. Keep the "
+        "names of the starter.",
+    ),
+    (
+        "error-input-width",
+        r"of layer '(\w+)' is incompatible with the layer: expected axis -1 of input shape to have value (\d+), but "
+        r"received input with shape (\([\w, ]+\))",
+        "The layer `{0}` was made for inputs with {1} features, and gets one of the shape {2}. Either that is another "
+        "input, or the layer is kept from an earlier call.",
+    ),
+    (
         "error-matmul",
         r"ValueError: matmul: Input operand 1 has a mismatch in its core dimension.*size (\d+) is different from (\d+)",
         "`@` cannot multiply these{with}: it sums over the last axis of the left array ({1}) and the last but one of "
@@ -59,6 +108,13 @@ _RULES: tuple[_Advice, ...] = (
         "what comes in is not what it should be.",
     ),
     (
+        "error-reshape",
+        r"InvalidArgumentError: .*Input to reshape is a tensor with (\d+) values, but the requested shape (\w[\w "
+        r"]*?\d+)",
+        "A reshape keeps all elements, and the shape {1}, but there are {0}{with}. The product of the sizes must stay "
+        "the same. An axis of size 1 is repeated by `ops.broadcast_to`, not by a reshape.",
+    ),
+    (
         "error-einsum-letters",
         r"InvalidArgumentError(?!.*Input to reshape).*(?:Expected dimension|einsum|Einsum)",
         "The letters of your `einsum` do not fit{with}. Each operand needs one letter for each of its axes, and one "
@@ -96,7 +152,7 @@ _RULES: tuple[_Advice, ...] = (
     (
         "error-broadcast",
         r"(?:InvalidArgumentError|ValueError):.*(?:Incompatible shapes|Dimensions must be equal|broadcastable).*?"
-        r"(\[[\d,? ]+\]|\([\d, ]+\)) (?:vs\.?|and) (\[[\d,? ]+\]|\([\d, ]+\))",
+        r"(\[[\d,? ]+\]|\([\d, ]+\))(?: vs\.?| and|,) (\[[\d,? ]+\]|\([\d, ]+\))",
         "The shapes {0} and {1} do not go together{with}. Shapes are lined up from the last axis, and two sizes go "
         "together if they are equal or one of them is 1.",
     ),
@@ -105,6 +161,18 @@ _RULES: tuple[_Advice, ...] = (
         r"ValueError: cannot reshape array of size (\d+) into shape (\([\d, ]+\))",
         "A reshape keeps all elements: {0} elements do not fit into {1}{with}. The product of the sizes must stay the "
         "same.",
+    ),
+    (
+        "error-reshape",
+        r"ValueError: (?:Cannot reshape a tensor with (\d+) elements to shape|The total size of the tensor must be "
+        r"unchanged)",
+        "A reshape keeps all elements{with}. The product of the sizes must stay the same.",
+    ),
+    (
+        "error-split",
+        r"ValueError: array split does not result in an equal division",
+        "`split` makes parts of equal size, and the size of this axis is no multiple of their number{with}. Is it the "
+        "right axis?",
     ),
     (
         "error-transpose",
@@ -266,6 +334,18 @@ _RULES: tuple[_Advice, ...] = (
         "`{0}` takes {1} arguments by position, and the call passes {2}.",
     ),
     (
+        "error-not-callable",
+        r"TypeError: '(list|tuple)' object is not callable",
+        "A {0} is called like a function{with}. Either round brackets stand where an index needs square ones, or a {0} "
+        "of layers or functions stands where one is needed. `keras.Sequential` makes one layer of several.",
+    ),
+    (
+        "error-not-callable",
+        r"TypeError: '([\w.]+)' object is not callable",
+        "A {0} is called like a function{with}. An index needs square brackets, and a product needs `*`. Or a variable "
+        "has the name of the function.",
+    ),
+    (
         "error-float-index",
         r"TypeError: '?(?:'(?:float|numpy\.float64)' object cannot be interpreted as an integer|"
         r"slice indices must be integers|only integer scalar arrays|expected a sequence of integers)",
@@ -275,6 +355,12 @@ _RULES: tuple[_Advice, ...] = (
         "error-module",
         r"AttributeError: module '([\w.]+)' has no attribute '(\w+)'",
         "`{0}` does not define `{1}`. Check the spelling.",
+    ),
+    (
+        "error-one-tensor-unpacked",
+        r"OperatorNotAllowedInGraphError: .*[Ii]terating over a symbolic",
+        "One tensor is taken apart as if it were several results, or a loop goes over its places{with}. Keras' "
+        "attention returns a pair only with `return_attention_scores=True`.",
     ),
     (
         "error-traced",

@@ -66,7 +66,7 @@ def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedM
     has_values = any(result.error is None and call.function != SIGNATURE for result, call in pairs)
     for wrong in runner.spec.wrong:
         ran = runner.wrong(wrong)
-        if ran.error is not None or _all_equal(ran.results, expected, [TOLERANCE] * len(tolerances)):
+        if ran.error is not None or _all_equal(ran.results, expected, [min(TOLERANCE, each) for each in tolerances]):
             continue
         # Two answers that only raise errors look alike whatever the cause, unless the messages are the same.
         if _all_equal(results, ran.results, tolerances) and (
@@ -103,12 +103,17 @@ def _mistake_in_parts(grade: Grade, runner: Runner, results: Results, expected: 
 
 
 def tolerances_of(runner: Runner) -> list[float]:
-    """Return for each call the largest tolerance of its checks, since equal mistakes can round differently."""
-    found = [TOLERANCE] * len(runner.plan.calls)
-    for check, indices in zip(runner.spec.checks, runner.plan.indices, strict=True):
-        for index in indices:
-            found[index] = max(found[index], check.tolerance)
-    return found
+    """Return for each call the largest tolerance of its checks, since equal mistakes can round differently.
+
+    If some of them compare elements, only these count.
+    """
+    pairs = list(zip(runner.spec.checks, runner.plan.indices, strict=True))
+    exact = [(check, indices) for check, indices in pairs if check.judge is None and check.layer not in FORM]
+
+    def largest(index: int, of: Sequence[tuple[Check, tuple[int, ...]]]) -> float:
+        return max((check.tolerance for check, indices in of if index in indices), default=0.0)
+
+    return [largest(index, exact) or largest(index, pairs) for index in range(len(runner.plan.calls))]
 
 
 def _all_equal(results: Results, others: Results, tolerances: Sequence[float]) -> bool:

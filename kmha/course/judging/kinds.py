@@ -13,7 +13,10 @@ from kmha.course.judging.planning import Plan
 from kmha.sandbox.sandbox import CallResult
 
 _FORM = ("signature", "unchanged")  # layers whose messages say everything
-_OF_ALL = ("should-be-zero", "should-not-be-zero", "result-nearly-right")  # kinds that say that all else is right
+# Facts about one check that other checks cannot contradict.
+_OF_ITSELF = ("sums-along-wrong-axis", "rows-do-not-sum-to-one", "result-nan", "result-infinite")
+# Kinds that say that all else is right.
+_OF_ALL = ("should-be-zero", "should-not-be-zero", "result-nearly-right", "result-less-precise")
 
 
 def failed_checks(grade: Grade, plan: Plan) -> Iterator[tuple[Check, tuple[int, ...]]]:
@@ -28,23 +31,35 @@ def kind_of_mistake(
 ) -> NamedMistake | None:
     """Return the kind of the mistake in the first failed check that shows one, or `None`.
 
-    Checks with their own judge come last: their results may differ from the solution's and be right.
+    What holds in one check, and not in others that compare the same results, is chance or has another cause. Checks
+    with their own judge come last: their results may differ from the solution's and be right.
     """
     failed = sorted(failed_checks(grade, plan), key=lambda each: each[0].judge is not None)
-    every = [index for _, indices in failed for index in indices]
     for check, indices in failed:
         error = next((results[index].error for index in indices if results[index].error), None)
         if error is not None:
             found = advice(error)
+        elif check.layer == "named":  # what is wrong with a name is said by its check
+            found = None
         else:
             found = _kind(indices, plan, results, expected, check.tolerance)
-            if found is not None and found[0] in _OF_ALL:
-                found = _kind(every, plan, results, expected, max(each.tolerance for each, _ in failed))
+            if found is not None and found[0] not in _OF_ITSELF:
+                everywhere = found[0] in _OF_ALL or check.judge is not None
+                same = [each for each in failed if everywhere or _comparable(each[0], check)]
+                others = [index for _, more in same for index in more if everywhere or not results[index].error]
+                every = tuple(dict.fromkeys((*indices, *others)))
+                again = _kind(every, plan, results, expected, max(each.tolerance for each, _ in same))
+                found = again if again is not None and again[0] == found[0] else None
         if found is not None:
             id, says = found
             where = "" if check.layer in ("shape", "values") else f" This shows in the check “{check.says}”."
             return NamedMistake(id, says[:LONGEST] + where)
     return None
+
+
+def _comparable(one: Check, other: Check) -> bool:
+    """Return whether what is found in one check must hold in the other: both compare the same results."""
+    return one.ask is other.ask and one.judge is None
 
 
 def _kind(

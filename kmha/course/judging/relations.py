@@ -49,7 +49,8 @@ def relation(path: str, cases: Cases) -> Found:
     if not cases or any(case.received.dtype.kind not in "biuf" or not case.received.size for case in cases):
         return None
     with np.errstate(all="ignore"):
-        for rule in RULES:
+        near = all(equal(case.received, case.expected) for case in cases)
+        for rule in (_almost,) if near else RULES:  # what is nearly right also has the right scale, order and sum
             if (found := rule(cases)) is not None:
                 return found[0], f"{path[:1].upper() + path[1:] if path[0] == 'y' else f'`{path}`'} {found[1]}"
     return None
@@ -85,7 +86,8 @@ def _not_finite(cases: Cases) -> Found:
     if np.isnan(first):
         return "result-nan", (
             f"contains NaN{where}. NaN is made by 0 / 0, ∞ - ∞ or 0 · ∞, and by the root or logarithm of a negative "
-            "number. Print the steps before it to see which."
+            "number. `np.empty` can contain it as well, wherever nothing is assigned. Print the steps before it to see "
+            "which."
         )
     return "result-infinite", f"is infinite{where}. Either you divide by 0, or a number overflows, as exp(1000) does."
 
@@ -218,6 +220,7 @@ def _with_input(cases: Cases) -> Found:
         return None
     ways: dict[str, Callable[[Any, Any], Any]] = {
         "lacks `{}`, which must be added.": lambda right, given: right - given,
+        "has `{}` subtracted instead of added.": lambda right, given: right - 2 * given,
         "has `{}` added once too often.": lambda right, given: right + given,
         "lacks `{}` as a factor.": lambda right, given: right / given,
         "has `{}` as a factor once too often.": lambda right, given: right * given,
@@ -342,7 +345,16 @@ def _almost(cases: Cases) -> Found:
     if not _rich(cases) or any(case.expected.dtype.kind != "f" for case in cases):
         return None
     parts = [float(np.abs(case.received - case.expected).max() / np.abs(case.expected).max()) for case in cases]
-    if np.isfinite(parts).all() and max(parts) < ALMOST:
+    if not np.isfinite(parts).all() or max(parts) >= ALMOST:
+        return None
+    kept, wide = cases[0].received.dtype, cases[0].expected.dtype
+    if kept.kind == "f" and all(case.received.dtype == kept and kept.itemsize < wide.itemsize for case in cases):
+        return "result-less-precise", (
+            f"is nearly right, but has only the digits of {kept}, expected {wide}. Somewhere an array is "
+            f"made with a "
+            "smaller dtype, or cast to one."
+        )
+    if max(parts):
         return "result-nearly-right", (
             f"is nearly right: it is off by at most {max(parts):.1g} of its largest element. Look at small constants, "
             "at rounding, and at the precision of the numbers (float16, float32)."

@@ -14,6 +14,7 @@ MASK = np.arange(9).reshape(3, 3) % 2 == 0
         (None, A, "returned-nothing"),
         ((B, A), (A, B), "results-in-another-order"),
         (B, (A, B), "one-result-only"),
+        ({"whole": (B, A)}, {"whole": (A, B)}, "results-in-another-order"),
         ((A, B), A, "too-many-results"),
         ((A, 3), (A, B, 3), "one-result-missing"),
         ((np.swapaxes(A, 0, 2), 3), (A, B, 3), None),

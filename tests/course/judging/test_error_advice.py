@@ -23,6 +23,13 @@ CASES = {
     "error-concatenation": lambda: np.stack([A, B]),
     "error-broadcast-to": lambda: np.broadcast_to(A, (4, 3)),
     "error-reshape": lambda: A.reshape(4, 5),
+    "error-split": lambda: np.split(A, 2, axis=1),
+    "error-not-callable": lambda: A.tolist()(B),
+    "error-weight-count": lambda: _dense(use_bias=False).set_weights([A, B]),
+    "error-weight-shape": lambda: _dense().set_weights([A, np.zeros(2)]),
+    "error-input-width": lambda: _dense()(B),
+    "error-weight-of-unknown-size": lambda: keras.Layer().add_weight(shape=(None, 3)),
+    "error-only-tensors-by-place": lambda: _dense()(A, True),
     "error-transpose": lambda: A.transpose(0, 2, 1),
     "error-axis": lambda: A.sum(axis=2),
     "error-many-indices": lambda: A[0, 0, 0],
@@ -35,6 +42,12 @@ CASES = {
     "error-unpack": lambda: [0 for a, b, c in [A.shape]],
     "error-arguments": lambda: (lambda one: one)(1, 2),
 }
+
+
+def _dense(**more):
+    layer = keras.layers.Dense(4, **more)
+    layer.build((None, 3))
+    return layer
 
 
 def _assigned():
@@ -119,6 +132,40 @@ def test_errors_of_tensorflow(function, id):
             'outputs = ops.einsum("BTI,HIO->BTHO", inputs, self.kernel)',
             "error-einsum-sizes",
         ),
+        (
+            "InvalidArgumentError",
+            "Input to reshape is a tensor with 110 values, but the requested shape requires a multiple of 154",
+            "mask = ops.reshape(mask, (-1, 1, rows, columns))",
+            "error-reshape",
+        ),
+        (
+            "ValueError",
+            "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is "
+            "only created once or created outside tf.function.",
+            "scores = keras.layers.Dropout(self.dropout)(scores, training=training)",
+            "error-made-in-call",
+        ),
+        (
+            "ValueError",
+            "Dimensions must be equal, but are 3 and 6 for '{{node encoder_1/add}} = AddV2[T=DT_FLOAT](encoder_1/mul, "
+            "encoder_1/Cast)' with input shapes: [6,3,14], [1,6,14].",
+            "x = x + self.pos_encoding",
+            "error-broadcast",
+        ),
+        (
+            "ValueError",
+            "For a `build()` method with more than one argument, all arguments should have a `_shape` suffix and match "
+            "an argument from `call()`. E.g. `build(self, foo_shape, bar_shape)`",
+            "",
+            "error-build-names",
+        ),
+        (
+            "OperatorNotAllowedInGraphError",
+            "Iterating over a symbolic `tf.Tensor` is not allowed. You can attempt the following resolutions",
+            "attention, scores = self.mha(x, x)",
+            "error-one-tensor-unpacked",
+        ),
+        ("ValueError", "`kernel` has the shape (12, 2, 13), expected (12, 11, 13).", "", "error-weight-shape"),
     ],
 )
 def test_errors_of_layers(kind, says, text, id):

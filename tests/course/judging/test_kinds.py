@@ -72,3 +72,27 @@ def test_what_is_said_of_all_else_must_hold_in_all_failed_checks():
     assert kind((far, right), (near, right)) is None
     assert kind((empty + 0.1 * (empty == 0), empty), (empty + 0.1 * (empty == 0), empty)) == "should-be-zero"
     assert kind((far, right), (empty + 0.1 * (empty == 0), empty)) is None
+
+
+def test_what_other_checks_contradict_is_not_said():
+    """A mask the wrong way round was "the same at all places of axis 0", since one check hides a single key."""
+    rng = np.random.default_rng(5)
+    right, other, wrong = rng.normal(size=(3, 4, 5))
+    flat = np.broadcast_to(right[:1], right.shape)
+    values, edge = (Check(layer, layer, 1, draw=lambda rng: {}) for layer in ("values", "edge"))
+    plan = Plan((Call({}), Call({})), ((0,), (1,)))
+    grade = Grade("a1.f", (Outcome(values, 0, "it differs."), Outcome(edge, 0, "it differs.")))
+
+    def kind(*received):
+        found = kind_of_mistake(grade, plan, [*map(CallResult, received)], [*map(CallResult, (right, other))])
+        return found and found.id
+
+    assert kind(flat, wrong) is None
+    assert kind(wrong, np.broadcast_to(other[:1], other.shape)) is None
+    assert kind(flat, np.broadcast_to(other[:1], other.shape)) == "result-same-along-axis"
+
+
+def test_a_name_in_a_list_is_no_result_too_many():
+    named = Check("named", "the mistake is named", 1, draw=lambda rng: {}, judge=lambda *_: "it is not the id.")
+    grade = Grade("a8.f", (Outcome(named, 0, "it is not the id."),))
+    assert kind_of_mistake(grade, Plan((Call({}),), ((0,),)), [CallResult(["a"])], [CallResult("a")]) is None

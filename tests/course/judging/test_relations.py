@@ -125,3 +125,17 @@ def test_only_two_axes_are_exchanged(order, exchanged):
     assert id == "result-transposed"
     assert ("axis 0 and axis 1 are exchanged" in says) == exchanged
     assert ("exchanged" in says) == exchanged
+
+
+def test_what_is_nearly_right_has_no_scale():
+    """A sum with 1e-6 added was "1 times what it should be, everywhere"."""
+    (id, says) = relation("your result", _cases(lambda right: right * (1 - 4e-7)))
+    assert id == "result-nearly-right"
+    assert "4e-07" in says
+
+
+def test_a_smaller_dtype_is_said():
+    (id, says) = relation("your result", _cases(lambda right: right.astype("float32")))
+    assert id == "result-less-precise"
+    assert "float32" in says
+    assert "float64" in says
