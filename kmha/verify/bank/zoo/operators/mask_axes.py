@@ -71,7 +71,7 @@ def comparison_strict(source: Source) -> Iterator[Edit]:
         yield source.renamed(call, FUNCTIONS[called(call)])
 
 
-@operator("padding-on-queries", "padding-on-queries")
+@operator("padding-on-queries", "padding-on-queries", "mask-transposed")
 def on_queries(source: Source) -> Iterator[Edit]:
     """Give the padding mask its axis at the queries: `mask[:, None, None, :]` becomes `mask[:, None, :, None]`."""
     for node in source.walk(ast.Subscript):

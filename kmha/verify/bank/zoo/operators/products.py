@@ -83,8 +83,7 @@ def _exchanged(source: Source, change: tuple[str, str]) -> Iterator[Edit]:
         arrays = found | {"value": values[0]} if values else found
         old, new = variable(found[wrong]), variable(arrays[other]) if other in arrays else None
         if old is not None and new is not None:
-            ids = _with_scale(source, node, found["query"], wrong, other)
-            yield Edit(old, source.code(new), ids or _of_one_input(source, node, wrong, other))
+            yield Edit(old, source.code(new), _with_scale(source, node, found["query"], wrong, other))
 
 
 # If the query alone is scaled before the product, the query twice is scaled twice, and the key twice is not scaled.
@@ -102,24 +101,12 @@ def _with_scale(source: Source, node: ast.AST, query: ast.expr, wrong: str, othe
     return SCALES.get((wrong, other), ()) if name and re.search(scaled, source.code(function)) else ()
 
 
-SAME = {
-    ("key", "query"): ("logits-query-query", "kernels-query-for-key", "key-ignored"),
-    ("query", "key"): ("logits-key-key", "kernels-key-for-query", "query-ignored"),
-}
-
-
-def _of_one_input(source: Source, node: ast.AST, wrong: str, other: str) -> tuple[str, ...]:
-    """Return the ids of an exchange after projections of one input, which exchanges kernels too."""
-    fused = r"\bqkv\w*(\.chunk|\.unbind|\(x\))"
-    same = source.kind == "encoder" or re.search(fused, source.code(source.around(node, *FUNCTIONS)))
-    return SAME.get((wrong, other), ()) if same else ()
-
-
+# After projections of one input, the exchange is one of kernels, too.
 operators(
     _exchanged,
     {
-        "logits-query-query": (("key", "query"), "logits-query-query", "key-ignored"),
-        "logits-key-key": (("query", "key"), "logits-key-key", "query-ignored"),
+        "logits-query-query": (("key", "query"), "logits-query-query", "kernels-query-for-key", "key-ignored"),
+        "logits-key-key": (("query", "key"), "logits-key-key", "kernels-key-for-query", "query-ignored"),
         "logits-query-value": (("key", "value"), "logits-query-value"),
     },
 )

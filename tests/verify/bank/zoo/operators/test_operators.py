@@ -386,11 +386,6 @@ def test_a_scaled_query_used_twice_is_scaled_twice():
     assert ids_of("logits-query-query", text.replace("    q = q * scale\n", "")) == [()]
 
 
-def test_the_query_of_one_fused_projection_twice_is_its_kernel_twice():
-    text = "def attend(self, x):\n    q, k, v = self.qkv(x).chunk(3, -1)\n    return softmax(q @ k) @ v\n"
-    assert ids_of("logits-query-query", text) == [("logits-query-query", "kernels-query-for-key", "key-ignored")]
-
-
 def test_a_class_that_embeds_no_tokens_may_return_positions_alone():
     text = "class EncoderLayer:\n    def forward(self, x):\n        return x + self.pe\n"
     assert not ids_of("positions-alone", text, "embedding")
@@ -504,10 +499,8 @@ def test_a_kernel_for_two_roles_is_an_exchange_too_where_they_have_one_input():
         ("kernels-key-for-value", "mix-key"),
         ("kernels-query-for-value",),
     ]
-    (edit,) = OPERATORS["logits-query-query"].edits(Source(TORCH, ["Attention"], "encoder"))
-    assert "kernels-query-for-key" in edit.ids
-    (edit,) = OPERATORS["logits-query-query"].edits(Source(TORCH, ["Attention"], "attention"))
-    assert "kernels-query-for-key" not in edit.ids
+    assert "kernels-query-for-key" in OPERATORS["logits-query-query"].ids
+    assert "kernels-key-for-query" in OPERATORS["logits-key-key"].ids
 
 
 def test_the_role_of_a_split_is_that_of_its_array_if_the_new_name_says_none():
