@@ -18,6 +18,7 @@ from kmha.verify.diagnosing.plain_adapter import is_plain, is_plain_layer, is_we
 from kmha.verify.diagnosing.with_parameters import as_class, class_around
 
 MAKES = re.compile("rand|normal|uniform|glorot|xavier")
+NO_LAYERS = (dict, list, tuple, int)  # what a function may refer to beside a layer
 OWNER = "layer"  # name of the layer whose method is called
 
 
@@ -76,14 +77,15 @@ def _holder(
     method = "__call__" if base is object else adapter_of(base).method
     body = {"__init__": construct, method: call, "__annotations__": dict.fromkeys(held, Any)}
     made = class_around(function, base, {}, parameters(function), body)
-    kinds = [type(layer).__name__ for layer in held.values() if not isinstance(layer, dict | list)]
+    kinds = [type(layer).__name__ for layer in held.values() if not isinstance(layer, NO_LAYERS)]
     made.__name__ = kinds[0] if len(kinds) == 1 else made.__name__  # names of classes tell what a layer is
     return made()
 
 
 def is_weightless(holder: Any) -> bool:
     """Return whether no layer that a holder holds will make weights by random numbers when it is called."""
-    texts = [frameworks.source_with_helpers(type(each)).lower() for each in vars(holder).values()]
+    held = [each for each in vars(holder).values() if not isinstance(each, NO_LAYERS)]
+    texts = [frameworks.source_with_helpers(type(each)).lower() for each in held]
     return not is_layer(holder) and all(texts) and not any(MAKES.search(text) for text in texts)
 
 
@@ -100,12 +102,13 @@ def _has_weights(thing: Any) -> bool:
 def _held(function: Any) -> dict[str, Any]:
     """Return the layers that a function refers to, itself or through other functions, keyed by name.
 
-    Beside weights, an object of a plain class may state the number of heads, or call itself with the weights.
+    Beside weights, a number or an object of a plain class may state the number of heads, and such an object may call
+    itself with the weights.
     """
     around, named = _named(function)
     found = {name: value for name, value in named.items() if _has_weights(value)}
     found |= {name: value for name, value in around.items() if is_plain_object(value)}
-    beside = {name: value for name, value in around.items() if may_hold(value)}
+    beside = {name: value for name, value in around.items() if may_hold(value) or type(value) is int}
     return beside | found if found else {}
 
 

@@ -16,7 +16,7 @@ ARGUMENTS: dict[str, str] = {
     "memory": "xkv kvinput inputkv memory context kv inputskv source enc "
     "keyvalue keyvalues keysvalues kvsource kvstates sourcekv "
     "cross encoderhiddenstates encodersequence memoryinput encx encodings mem encoded",
-    "mask": "mask attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask attnmasks "
+    "mask": "mask masks attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask attnmasks "
     "attentionmasks",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
     "depth": "depth numlayers nlayers layers nlayer numblocks",

@@ -500,8 +500,13 @@ def _in_both_orientations(
         ]
         found += _of_layer(facing, heads, readings)
     differ = [one_input and sizes["I key"] != sizes["I query"] for sizes, _ in found]
-    likeliest = found[differ.index(min(differ))][0] if found else {}
-    return [(sizes, slots) for sizes, slots in found if sizes == likeliest]
+    likeliest = _widths(found[differ.index(min(differ))][0]) if found else {}
+    return [(sizes, slots) for sizes, slots in found if _widths(sizes) == likeliest]
+
+
+def _widths(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes that do not depend on the number of heads."""
+    return {letter: size for letter, size in sizes.items() if letter not in ("H", "O")}
 
 
 def _of_layer(

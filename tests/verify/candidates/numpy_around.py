@@ -59,6 +59,16 @@ def functional(scaled=True):
     return lambda x: layer(x, params, scaled)
 
 
+def attend(x, params, parts):
+    return Functional(x.shape[-1], parts)(x, params)
+
+
+def counted(parts=3):
+    """The number of heads is known to the function alone."""
+    params = Functional(12, parts).init()
+    return lambda x: attend(x, params, parts)
+
+
 def weightless():
     layer = DotProduct()
     return lambda query, key, value: layer.forward(query, key, value)

@@ -67,6 +67,7 @@ def test_numpy(candidate):
         assert found.right, found
         assert found.candidate.chain == "embedding"
     assert diagnose(functional()).right
+    assert diagnose(candidate("numpy_around", "counted")()).right
     assert diagnose(functional(scaled=False)).ids == ("scale-missing",)
     assert diagnose(weightless()).right
 

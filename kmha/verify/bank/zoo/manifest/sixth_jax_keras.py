@@ -142,6 +142,7 @@ def _zephyr(inputs: int, *arguments: Any) -> Callable[[Any], Any]:
     return make
 
 
+COUNT: dict[str, Any] = {"arguments": {"num_heads": HEADS}}
 BERT: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": WIDTH,
@@ -244,6 +245,6 @@ ENTRIES: tuple[Entry, ...] = (
     _xwm("transformer:Block", "encoder", with_key(WIDTH, HEADS), norm="pre", mask="attends"),
     _xwm("embed:LearnedPosEmbed", "embedding", with_key(LENGTH, WIDTH)),
     _zephyr_nets("single_head_attention", "attention", _zephyr(3), mask="attends"),
-    _zephyr_nets("multi_head_attention", "attention", _zephyr(3, HEADS), mask="attends"),
-    _zephyr_nets("multi_head_self_attention", "attention", _zephyr(1, HEADS), mask="attends"),
+    _zephyr_nets("multi_head_attention", "attention", _zephyr(3, HEADS), mask="attends", options=COUNT),
+    _zephyr_nets("multi_head_self_attention", "attention", _zephyr(1, HEADS), mask="attends", options=COUNT),
 )
