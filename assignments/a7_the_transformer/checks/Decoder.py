@@ -168,6 +168,11 @@ EXERCISE = Exercise(
             {CALLED: CALLED.replace("=training", "=False")},
         ),
         Wrong(
+            "training-not-passed-on",
+            "You pass `training` to neither the dropout layer nor the layers. Where `call` itself is called, nobody else does.",
+            {CALLED: CALLED.replace("training=training, ", ""), DROPOUT: DROPOUT.replace(", training=training", "")},
+        ),
+        Wrong(
             "training-always",
             "You call dropout and layers with `training=True`, so something is dropped in inference too. Pass the `training` "
             "that you get.",

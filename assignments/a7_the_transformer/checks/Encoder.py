@@ -219,6 +219,11 @@ EXERCISE = Exercise(
             {LOOP: LOOP.replace("training=training, ", "")},
         ),
         Wrong(
+            "training-not-passed-on",
+            "You pass `training` to neither the dropout layer nor the layers. Where `call` itself is called, nobody else does.",
+            {LOOP: LOOP.replace("training=training, ", ""), DROPOUT: DROPOUT.replace(", training=training", "")},
+        ),
+        Wrong(
             "training-always",
             "You call the layers with `training=True`, so something is dropped at inference too.",
             {LOOP: LOOP.replace("=training", "=True")},

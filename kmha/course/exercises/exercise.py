@@ -38,7 +38,7 @@ LAYERS = (
     *("signature", "shape", "invariants", "values", "gradient", "edge", "unchanged", "unknown batch", "saving"),
     "named",
 )
-EXACT = 1e-8  # tolerance for a few steps in float64: it finds float32, and 1e-6 added to a sum
+EXACT = 3e-7  # tolerance for a few steps: it finds 1e-6 in a sum, and allows 1e-8 there, or the root of O in float32
 _SMALL: contextvars.ContextVar[tuple[int | None] | None] = contextvars.ContextVar("small", default=None)
 
 

@@ -3,13 +3,14 @@
 A method of a layer, such as `layer.attend`, is a function around the layer, too.
 """
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kmha.verify.diagnosing import frameworks
-from kmha.verify.diagnosing.calling import METHODS, parameters
+from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing.calling import METHODS, parameters, positional_only
 from kmha.verify.diagnosing.copies import with_copies
 from kmha.verify.diagnosing.embedding_candidate import is_embedding
 from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
@@ -38,8 +39,9 @@ def as_object(function: Any) -> Any | None:
     """
     if is_method(function):
         return _with_owner(function)
-    plain = inspect.unwrap(function)
-    held = _held(plain) if inspect.isfunction(plain) else {}
+    # A decorator may change what its function returns. An object, as a compiler makes one, computes the same.
+    plain = function if inspect.isfunction(function) else inspect.unwrap(function)
+    held = _held(plain) if inspect.isfunction(plain) and parameters(function) else {}
     if not held:
         return None
     return _holder(function, held, lambda of: with_copies(plain, {id(held[name]): of[name] for name in held}))
@@ -57,26 +59,29 @@ def _with_owner(method: Any) -> Any | None:
         return None
     if method.__name__ in METHODS and method.__name__ == adapter_of(type(owner)).method:
         return owner
-    return _holder(method, {OWNER: owner}, lambda of: lambda **arguments: code(of[OWNER], **arguments))
+    return _holder(method, {OWNER: owner}, lambda of: functools.partial(code, of[OWNER]))
 
 
 def _holder(
     function: Callable[..., Any], held: Mapping[str, Any], call_with: Callable[[Mapping[str, Any]], Callable[..., Any]]
 ) -> Any:
     """Return a layer that holds other layers, keyed by name. `call_with` returns the function that calls them."""
-    base = next((found for each in held.values() if (found := _base(each)) is not object), object)
+    base: Any = next((kind for each in held.values() if (kind := _base(each)) is not object), object)
+    taken, inputs = base(), parameters(function)
+    places = {name: f"own_{name}" if hasattr(taken, name) else name for name in held}
 
     def construct(self: Any) -> None:
         base.__init__(self)
         for name, layer in held.items():
-            setattr(self, name, layer)
+            setattr(self, places[name], layer)
 
     def call(self: Any, **arguments: Any) -> Any:
-        return call_with({name: getattr(self, name) for name in held})(**arguments)
+        first = [arguments.pop(name) for name in positional_only(inputs) if name in arguments]
+        return call_with({name: getattr(self, place) for name, place in places.items()})(*first, **arguments)
 
     method = "__call__" if base is object else adapter_of(base).method
-    body = {"__init__": construct, method: call, "__annotations__": dict.fromkeys(held, Any)}
-    made = class_around(function, base, {}, parameters(function), body)
+    body = {"__init__": construct, method: call, "__annotations__": dict.fromkeys(places.values(), Any)}
+    made = class_around(function, base, {}, inputs, body)
     kinds = [type(layer).__name__ for layer in held.values() if not isinstance(layer, NO_LAYERS)]
     made.__name__ = kinds[0] if len(kinds) == 1 else made.__name__  # names of classes tell what a layer is
     return made()
@@ -109,6 +114,9 @@ def _held(function: Any) -> dict[str, Any]:
     found = {name: value for name, value in named.items() if _has_weights(value)}
     found |= {name: value for name, value in around.items() if is_plain_object(value)}
     beside = {name: value for name, value in around.items() if may_hold(value) or type(value) is int}
+    for layer in found.values():  # a number of heads that a framework's layer states
+        inside = getattr(layer, "__dict__", {}).items()
+        beside |= {n: each for n, each in inside if type(each) is int and naming.argument(n.strip("_")) == "heads"}
     return beside | found if found else {}
 
 

@@ -5,6 +5,7 @@ A framework is imported only when it is needed.
 
 import ast
 import contextlib
+import dis
 import functools
 import inspect
 import textwrap
@@ -142,7 +143,9 @@ def _with_inner(code: Any) -> Iterator[Any]:
 def named_in(function: Any) -> dict[str, Any]:
     """Return the values that the names in a function's code have in its module and in the functions around it."""
     scope = function.__globals__
-    return {name: scope[name] for name in sorted(names_in(function.__code__)) if name in scope} | around(function)
+    read = (each for code in _with_inner(function.__code__) for each in dis.get_instructions(code))
+    names = {each.argval for each in read if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}  # and no attributes
+    return {name: scope[name] for name in sorted(names) if name in scope} | around(function)
 
 
 def around(function: Any) -> dict[str, Any]:

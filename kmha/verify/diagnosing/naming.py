@@ -16,8 +16,8 @@ ARGUMENTS: dict[str, str] = {
     "memory": "xkv kvinput inputkv memory context kv inputskv source enc "
     "keyvalue keyvalues keysvalues kvsource kvstates sourcekv "
     "cross encoderhiddenstates encodersequence memoryinput encx encodings mem encoded",
-    "mask": "mask masks attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask attnmasks "
-    "attentionmasks",
+    "mask": "mask masks attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask "
+    "attnmasks attentionmasks",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
     "depth": "depth numlayers nlayers layers nlayer numblocks",
     "causal": "causal iscausal usecausalmask autoregressive",

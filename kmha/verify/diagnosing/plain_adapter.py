@@ -291,9 +291,10 @@ def _arrays_of(layer: Any) -> dict[str, np.ndarray]:
 
 def _refuses(holder: Any) -> bool:
     """Return whether an object is of a class that raises an error when an attribute is set after its constructor."""
-    if type(holder).__setattr__ is object.__setattr__ or not vars(holder):
+    attributes = _attributes(holder)
+    if type(holder).__setattr__ is object.__setattr__ or not attributes:
         return False
-    name, value = next(iter(vars(holder).items()))
+    name, value = next(iter(attributes.items()))
     try:
         setattr(holder, name, value)
     except (AttributeError, TypeError):
@@ -344,9 +345,10 @@ def _is_computed(place: Place) -> bool:
     if not CONSTANTS.search(place.path.lower()):
         return False
     table = frameworks.to_numpy(place.value())
+    table = table.reshape(table.shape[1:]) if table.ndim == 3 and len(table) == 1 else table
     if table.ndim != 2 or len(table) == 1 or not POSITIONS.search(place.path.lower()):
         return True
-    return bool(np.all(np.isin(table[0], (0.0, 1.0))))
+    return bool(np.all(np.isin(table[0], (0.0, 1.0))) and table[0].any())
 
 
 def _is_gradient(key: Any, array: Any, siblings: Mapping[Any, Any]) -> bool:

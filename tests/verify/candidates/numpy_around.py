@@ -4,16 +4,17 @@ import numpy as np
 
 
 class Tables:
-    """Learned positions, or sines and cosines, which are added to the input."""
+    """Learned positions of this size, or sines and cosines, which are added to the input."""
 
-    def __init__(self, width, learned):
+    def __init__(self, width, learned, axes=2):
         rng = np.random.default_rng(0)
         angles = np.arange(64)[:, None] / 10_000 ** (np.arange(width) // 2 * 2 / width)
         sines = np.where(np.arange(width) % 2, np.cos(angles), np.sin(angles))
-        self.pos_table = rng.normal(size=(64, width)) if learned else sines
+        self.pos_table = learned * rng.normal(size=(64, width)) if learned else sines
+        self.pos_table = self.pos_table.reshape((1,) * (axes - 2) + self.pos_table.shape)
 
     def __call__(self, x):
-        return x + self.pos_table[: x.shape[1]]
+        return x + self.pos_table[..., : x.shape[1], :]
 
 
 class Functional:

@@ -1,6 +1,9 @@
 """Functions and methods around layers of torch, as people hand them over who want another call or another result."""
 
+import functools
+
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 
@@ -59,3 +62,39 @@ def builtin(layer=None):
 
 def counting(x, memory):
     return right(x, memory) if memory is not None else torch.zeros_like(x) + counting(x, x)
+
+
+def doubled(function):
+    @functools.wraps(function)
+    def changed(x, memory):
+        return function(x, memory) * 2
+
+    return changed
+
+
+@doubled
+def doubled_by_a_decorator(x, memory):
+    return right(x, memory)
+
+
+@doubled
+def halved_before(x, memory):
+    return right(x, memory) / 2
+
+
+linear, norm = nn.Linear(12, 12), nn.LayerNorm(7)  # of other code: below, these are names of attributes
+
+
+def attributes_of_these_names(query, key, value):
+    assert query.norm() >= 0
+    weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
+    return F.linear(weights @ value, torch.eye(value.shape[-1], dtype=value.dtype))
+
+
+def by_position(x, memory, /):
+    return right(x, memory)
+
+
+def names_of_modules(layer=None):
+    training = half = Attention(12, 3)
+    return lambda x, memory: (training(x, memory) + half(x, memory)) / 2

@@ -27,6 +27,11 @@ def test_layers_of_a_module(candidate):
     assert diagnose(through_another).ids == ("scale-missing",)
     assert diagnose(weightless).right
     assert diagnose(counting).right
+    for name in ("attributes_of_these_names", "by_position", "halved_before"):
+        found = diagnose(candidate("torch_around", name))
+        assert found.right, (name, found)
+    assert not diagnose(candidate("torch_around", "doubled_by_a_decorator")).right
+    assert diagnose(candidate("torch_around", "names_of_modules")()).verdict != "wrong"
 
 
 def test_torch_itself(candidate):
@@ -62,7 +67,7 @@ def test_numpy(candidate):
     positions, functional, weightless = (
         candidate("numpy_around", each) for each in ("positions", "functional", "weightless")
     )
-    for learned in (True, False):
+    for learned in (1.0, 0):
         found = diagnose(positions(learned))
         assert found.right, found
         assert found.candidate.chain == "embedding"
@@ -72,10 +77,19 @@ def test_numpy(candidate):
     assert diagnose(weightless()).right
 
 
-@pytest.mark.parametrize("name", ["PositionalEncoding", "RoPE"])
-def test_an_object_that_encodes_positions(candidate, name):
-    made = candidate("numpy_around", name)
-    found = diagnose(made() if name == "RoPE" else made(12, True))
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("PositionalEncoding", (12, 1.0)),
+        ("PositionalEncoding", (12, 1.0, 3)),
+        ("PositionalEncoding", (12, 1e-300)),
+        ("PositionalEncoding", (12, 0)),
+        ("PositionalEncoding", (12, 0, 3)),
+        ("RoPE", ()),
+    ],
+)
+def test_an_object_that_encodes_positions(candidate, name, arguments):
+    found = diagnose(candidate("numpy_around", name)(*arguments))
     assert found.right, found
     assert found.candidate.chain == "embedding"
 
