@@ -30,6 +30,7 @@ def test_layers_of_a_module(candidate):
     for name in ("attributes_of_these_names", "by_position", "halved_before"):
         found = diagnose(candidate("torch_around", name))
         assert found.right, (name, found)
+    assert diagnose(candidate("torch_around", "counted")()).ids == ("scale-missing",)
     assert not diagnose(candidate("torch_around", "doubled_by_a_decorator")).right
     assert diagnose(candidate("torch_around", "names_of_modules")()).verdict != "wrong"
 
