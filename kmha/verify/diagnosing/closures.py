@@ -120,19 +120,26 @@ def _held(function: Any) -> dict[str, Any]:
     return beside | found if found else {}
 
 
-def _named(function: Any, seen: tuple[Any, ...] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
+def _named(function: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a function refers to, keyed by name: of the functions around it, and of these and its module.
 
     What the functions refer to that it calls, from around it or from the same module, is included.
     """
-    around = {name: value for name, value in frameworks.around(function).items() if not inspect.isfunction(value)}
+    around: dict[str, Any] = {}
     named: dict[str, Any] = {}
-    for name, value in frameworks.named_in(function).items():
-        if not inspect.isfunction(value):
-            named[name] = value
-        elif value not in seen and (name in frameworks.around(function) or value.__module__ == function.__module__):
-            for found, more in zip((around, named), _named(value, (*seen, function)), strict=True):
-                found.update(more)
+    waiting, seen = [function], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        outer = frameworks.around(one)
+        for name, value in frameworks.named_in(one).items():
+            if not inspect.isfunction(value):
+                named.setdefault(name, value)
+                around |= {name: around.get(name, value)} if name in outer else {}
+            elif name in outer or value.__module__ == one.__module__:
+                waiting.append(value)
     return around, named
 
 

@@ -143,9 +143,14 @@ def _with_inner(code: Any) -> Iterator[Any]:
 def named_in(function: Any) -> dict[str, Any]:
     """Return the values that the names in a function's code have in its module and in the functions around it."""
     scope = function.__globals__
-    read = (each for code in _with_inner(function.__code__) for each in dis.get_instructions(code))
-    names = {each.argval for each in read if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}  # and no attributes
-    return {name: scope[name] for name in sorted(names) if name in scope} | around(function)
+    return {name: scope[name] for name in _globals_in(function.__code__) if name in scope} | around(function)
+
+
+@functools.lru_cache
+def _globals_in(code: Any) -> list[str]:
+    """Return the names of global variables in code, and in the code inside it, without names of attributes."""
+    read = (each for inner in _with_inner(code) for each in dis.get_instructions(inner))
+    return sorted({each.argval for each in read if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")})
 
 
 def around(function: Any) -> dict[str, Any]:
