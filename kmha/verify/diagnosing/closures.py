@@ -127,19 +127,14 @@ def _named(function: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     around: dict[str, Any] = {}
     named: dict[str, Any] = {}
-    waiting, seen = [function], set()
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
+    for one in frameworks.called_by(function):
         outer = frameworks.around(one)
         for name, value in frameworks.named_in(one).items():
-            if not inspect.isfunction(value):
-                named.setdefault(name, value)
-                around |= {name: around.get(name, value)} if name in outer else {}
-            elif name in outer or value.__module__ == one.__module__:
-                waiting.append(value)
+            if inspect.isfunction(value):
+                continue
+            named.setdefault(name, value)
+            if name in outer:
+                around.setdefault(name, value)
     return around, named
 
 

@@ -62,8 +62,8 @@ def with_copies(function: types.FunctionType, memo: dict[int, Any]) -> types.Fun
         memo: Copies, keyed by the ids of their originals. Copies of functions are added.
     """
     held = frameworks.around(function)
-    home = function.__module__
-    named = [n for n, each in frameworks.named_in(function).items() if n not in held and _has_copy(each, memo, home)]
+    copied_names = [n for n, each in frameworks.named_nearby(function).items() if _has_copy(each, memo)]
+    named = [n for n in copied_names if n not in held]
     scope = {**function.__globals__} if named else function.__globals__
     names, before = function.__code__.co_freevars, function.__closure__ or ()
     cells = {n: types.CellType() if n in held else cell for n, cell in zip(names, before, strict=True)}
@@ -72,28 +72,18 @@ def with_copies(function: types.FunctionType, memo: dict[int, Any]) -> types.Fun
     made.__kwdefaults__ = function.__kwdefaults__
     memo[id(function)] = made
     for each, found in held.items():
-        cells[each].cell_contents = _copy_of(found, memo, home)
-    scope.update({n: _copy_of(scope[n], memo, home) for n in named})
+        cells[each].cell_contents = _copy_of(found, memo) if each in copied_names else found
+    scope.update({n: _copy_of(scope[n], memo) for n in named})
     return made
 
 
-def _copy_of(value: Any, memo: dict[int, Any], home: str) -> Any:
-    """Return the copy of something that a function of a module refers to, or the thing itself if it has no copy."""
-    is_function = isinstance(value, types.FunctionType) and id(value) not in memo
-    return with_copies(value, memo) if is_function and _has_copy(value, memo, home) else memo.get(id(value), value)
+def _copy_of(value: Any, memo: dict[int, Any]) -> Any:
+    """Return the copy of something that has one, or of a function that refers to something with one."""
+    return memo[id(value)] if id(value) in memo else with_copies(value, memo)
 
 
-def _has_copy(value: Any, memo: dict[int, Any], home: str) -> bool:
-    """Return whether something has a copy, or is a function that refers to something with one.
-
-    Only closures, and functions of the module `home`, may refer to what was copied.
-    """
-    waiting, seen = [value], set()
-    while waiting:
-        one = waiting.pop()
-        if id(one) in memo:
-            return True
-        if isinstance(one, types.FunctionType) and id(one) not in seen and (one.__closure__ or one.__module__ == home):
-            seen.add(id(one))
-            waiting += frameworks.named_in(one).values()
-    return False
+def _has_copy(value: Any, memo: dict[int, Any]) -> bool:
+    """Return whether something has a copy, or is a function that refers to something with one."""
+    if id(value) in memo or not isinstance(value, types.FunctionType):
+        return id(value) in memo
+    return any(id(each) in memo for one in frameworks.called_by(value) for each in frameworks.named_in(one).values())

@@ -147,10 +147,10 @@ def named_in(function: Any) -> dict[str, Any]:
 
 
 @functools.lru_cache
-def _globals_in(code: Any) -> list[str]:
+def _globals_in(code: Any) -> tuple[str, ...]:
     """Return the names of global variables in code, and in the code inside it, without names of attributes."""
     read = (each for inner in _with_inner(code) for each in dis.get_instructions(inner))
-    return sorted({each.argval for each in read if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")})
+    return tuple(sorted({each.argval for each in read if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}))
 
 
 def around(function: Any) -> dict[str, Any]:
@@ -160,6 +160,28 @@ def around(function: Any) -> dict[str, Any]:
         with contextlib.suppress(ValueError):  # the cell is empty
             found[name] = cell.cell_contents
     return found
+
+
+def named_nearby(function: Any) -> dict[str, Any]:
+    """Return what names in a function's code refer to. Functions of other modules must be around it."""
+    outer, home = around(function), function.__module__
+    return {
+        name: value
+        for name, value in named_in(function).items()
+        if name in outer or not inspect.isfunction(value) or value.__module__ == home
+    }
+
+
+def called_by(function: Any) -> Iterator[Any]:
+    """Yield a function, and the functions that it calls, itself or through others: around it, or of its module."""
+    waiting, seen = [function], {id(function)}
+    while waiting:
+        one = waiting.pop()
+        yield one
+        for value in named_nearby(one).values():
+            if inspect.isfunction(value) and id(value) not in seen:
+                seen.add(id(value))
+                waiting.append(value)
 
 
 def source_with_helpers(kind: type) -> str:

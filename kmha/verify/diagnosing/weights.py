@@ -613,12 +613,14 @@ def number_with_role(items: Iterable[tuple[str, Any]], role: str) -> int | None:
 
 def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
     """Return the number of heads that was given, or that the layer or its source code states."""
+    if stated := stated_number(layer, given, "heads"):
+        return stated
     owner = getattr(layer, "module", layer)
     kinds = [type(owner)]
     if hasattr(kinds[0], "__wrapped__"):  # it stands for a function around layers
         kinds += map(type, (*vars(owner).values(), *vars(owner).get("_modules", {}).values()))
     code = "\n".join(frameworks.source_of(kind) for kind in kinds if frameworks.is_own(kind))
-    return stated_number(layer, given, "heads") or heads_in_source(code)
+    return heads_in_source(code)
 
 
 def heads_by_size(layer: Any, given: Mapping[str, Any], variables: Sequence[Variable]) -> int | None:

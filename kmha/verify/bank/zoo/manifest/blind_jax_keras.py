@@ -22,7 +22,7 @@ from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
 from kmha.verify.bank.zoo.manifest.jax_packages import with_key
-from kmha.verify.bank.zoo.manifest.keras_packages import built
+from kmha.verify.bank.zoo.manifest.keras_packages import built, with_list
 from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, VOCABULARY, WIDTH, config, of
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
 
@@ -152,15 +152,6 @@ def _znap(*arguments: Any) -> Callable[[Any], Any]:
     return make
 
 
-def _list_attention(found: Any) -> Any:
-    """Make an attention that takes queries, keys and values as one list, and call it to make its weights."""
-    import numpy as np
-
-    layer = found(HEADS, SIZE)
-    layer([np.zeros((2, length, WIDTH), "float32") for length in (7, 5, 5)])
-    return layer
-
-
 def _mml(inputs: int, *arguments: Any, **more: Any) -> Callable[[Any], Any]:
     """Return a function that makes a function of arrays from a layer of mml with this number of inputs."""
 
@@ -197,7 +188,7 @@ _znap_part = of("znap", "znap.transformer:", "numpy")
 ESM, DNA = "keras_bio.protein.esm2.config:ESM2Config", "keras_bio.dna.dnabert.config:DNABERTConfig"
 
 ENTRIES: tuple[Entry, ...] = (
-    _bert("MultiHeadAttention", "attention", _list_attention, mask="attends"),
+    _bert("MultiHeadAttention", "attention", with_list, mask="attends"),
     _bert("SinusoidalPositionEmbedding", "embedding", args(WIDTH)),
     _bilma("EncoderBlock", "encoder", built(WIDTH, HEADS, INNER, 0.0), norm="post"),
     _caspian("Attention", "attention", args(WIDTH)),

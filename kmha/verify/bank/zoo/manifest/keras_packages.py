@@ -34,6 +34,15 @@ def built(*arguments: Any, inputs: int = 1, **more: Any) -> Callable[[Any], Any]
     return make
 
 
+def with_list(found: Any) -> Any:
+    """Make an attention that takes queries, keys and values as one list, and call it to make its weights."""
+    import numpy as np
+
+    layer = found(HEADS, SIZE)
+    layer([np.zeros((2, length, WIDTH), "float32") for length in (7, 5, 5)])
+    return layer
+
+
 def _keras(name: str, make: Callable[[Any], Any] | None = None) -> Entry:
     return Entry("keras", f"keras.{name}", "attention", "keras", make, mask="attends")
 

@@ -20,18 +20,9 @@ from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
 from kmha.verify.bank.zoo.manifest.jax_packages import with_key
-from kmha.verify.bank.zoo.manifest.keras_packages import built
+from kmha.verify.bank.zoo.manifest.keras_packages import built, with_list
 from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, LENGTH, SIZE, VOCABULARY, WIDTH, config, of
 from kmha.verify.bank.zoo.manifest.making import with_arguments as args
-
-
-def _list_attention(found: Any) -> Any:
-    """Make an attention that takes queries, keys and values as one list, and call it to make its weights."""
-    import numpy as np
-
-    layer = found(HEADS, SIZE)
-    layer([np.zeros((2, length, WIDTH), "float32") for length in (7, 5, 5)])
-    return layer
 
 
 def _flare(*arguments: Any, **more: Any) -> Callable[[Any], Any]:
@@ -178,7 +169,7 @@ _xwm = of("xwm", "xwm.nn.", "jax")
 _zephyr_nets = of("z-zephyr", "zephyr.nets:", "jax")
 
 ENTRIES: tuple[Entry, ...] = (
-    _bert_keras("Attentions:MultiHeadAttention", "attention", _list_attention, mask="attends"),
+    _bert_keras("Attentions:MultiHeadAttention", "attention", with_list, mask="attends"),
     _bert_keras("Embeddings:SinusoidalPositionEmbedding", "embedding", args(WIDTH)),
     _flarejax("DotProductAttention", "attention", _flare(WIDTH, HEADS), mask="attends"),
     _flarejax("DotProductAttention", "attention", _flare(WIDTH, HEADS, is_causal=True), mask="attends"),
