@@ -12,10 +12,12 @@ import numpy as np
 
 from kmha.course.exercises import extras, notebooks
 from kmha.course.exercises.content import Assignment, Item
+from kmha.course.exercises.exercise import Check, Wrong
 from kmha.course.judging.marking import mark
-from kmha.course.judging.pipeline import judge
-from kmha.course.judging.running import BrokenExerciseError, Runner, needed_solutions
-from kmha.sandbox.sandbox import Sandbox, TaskResult
+from kmha.course.judging.pipeline import judge, judge_with
+from kmha.course.judging.planning import Plan
+from kmha.course.judging.running import Answer, BrokenExerciseError, Runner, needed_solutions
+from kmha.sandbox.sandbox import STARTUP, Sandbox, TaskResult
 from kmha.sandbox.worker import arrays
 
 CELL_SECONDS = 600  # time limit of a notebook cell; the longest checks train a model
@@ -68,7 +70,7 @@ def _verify_grades(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]
     yield from _verify_variation(item, sandbox, seed)
     yield from _verify_axes(item, sandbox, seed)
     for wrong in item.spec.wrong:
-        grade = judge(item, wrong.text(item.master.solution), sandbox, seed=seed, files=files)
+        grade = judge_with(_StatedRunner(item, sandbox, seed, wrong), Answer(wrong.text(item.master.solution), files))
         if grade.error is not None:
             yield Problem(item.id, f"its wrong answer {wrong.id} cannot be run: {grade.error['says']}")
         elif grade.passed:
@@ -77,6 +79,26 @@ def _verify_grades(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]
             yield Problem(item.id, f"its wrong answer {wrong.id} is not named.")
         elif grade.mistake.id != wrong.id:
             yield Problem(item.id, f"its wrong answer {wrong.id} is named {grade.mistake.id}.")
+
+
+class _StatedRunner(Runner):
+    """Grade a stated wrong answer by the results that name mistakes, so that it runs once, in one process.
+
+    An answer of a learner runs once more for its grade, in as many processes as the exercise asks for, and for the
+    smallest case.
+    """
+
+    def __init__(self, item: Item, sandbox: Sandbox, seed: int, stated: Wrong) -> None:
+        super().__init__(item, sandbox, seed)
+        self.stated = stated
+
+    def run(
+        self, answer: Answer, calls: Plan | None = None, startup: float = STARTUP, trusted: bool = False
+    ) -> TaskResult:
+        return super().run(answer, calls, startup, trusted) if trusted else self.wrong(self.stated)
+
+    def smallest(self, check: Check) -> tuple[Plan, None]:
+        return Plan((), ()), None
 
 
 def _verify_variation(item: Item, sandbox: Sandbox, seed: int) -> Iterator[Problem]:

@@ -49,9 +49,9 @@ def judge(
     """
     answer = Answer(code, needed_files(item, files or {}), seconds)
     if not isinstance(item, ReleasedItem):
-        return _judge_quietly(Runner(item, sandbox, seed), answer, explained, tell)
+        return judge_with(Runner(item, sandbox, seed), answer, explained, tell)
     try:
-        return _judge_quietly(ReleasedRunner(item, sandbox), answer, explained, tell)
+        return judge_with(ReleasedRunner(item, sandbox), answer, explained, tell)
     except (CourseError, SandboxError, StoppedError):
         raise
     except Exception as error:  # recorded results can be anything, and are trusted when results are compared with them
@@ -59,8 +59,11 @@ def judge(
         raise UnknownExerciseError(f"{item.id} cannot be checked: {reason}. Download the course again.") from error
 
 
-def _judge_quietly(runner: Runner, answer: Answer, explained: bool, tell: Callable[[str], None] | None) -> Grade:
-    """Grade without warnings of NumPy: results can hold any numbers, and anything may compute with them."""
+def judge_with(
+    runner: Runner, answer: Answer, explained: bool = True, tell: Callable[[str], None] | None = None
+) -> Grade:
+    """Grade an answer as `judge` does, with a runner."""
+    # Without warnings of NumPy: results can hold any numbers, and anything may compute with them.
     with np.errstate(all="ignore"):
         return _judge(runner, answer, explained, tell)
 
