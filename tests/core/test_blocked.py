@@ -96,6 +96,7 @@ MODES = [("eager", False), ("graph", False), ("graph", True), ("xla", False), ("
 COMPILED = [("blocked:4", 30, 26, "xla", False), ("blocked:4", 9, 26, "xla", False), ("blocked:4", 30, 26, "xla", True)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("path", "t", "s", "mode", "dynamic"), [(*path, *mode) for path in PATHS for mode in MODES[:3]] + COMPILED
 )

@@ -31,7 +31,7 @@ def copied(thing: Any) -> Any:
     for part in [*memo.values()]:  # the memo has everything that was copied, and a list of the originals
         attributes = vars(part) if hasattr(part, "__dict__") and not isinstance(part, type) else {}
         for name, value in [*attributes.items()]:
-            if isinstance(value, types.FunctionType) and value.__closure__:
+            if isinstance(value, types.FunctionType) and (value.__closure__ or value.__defaults__):
                 attributes[name] = with_copies(value, memo)
     return result
 
@@ -62,28 +62,31 @@ def with_copies(function: types.FunctionType, memo: dict[int, Any]) -> types.Fun
         memo: Copies, keyed by the ids of their originals. Copies of functions are added.
     """
     held = frameworks.around(function)
-    copied_names = [n for n, each in frameworks.named_nearby(function).items() if _has_copy(each, memo)]
-    named = [n for n in copied_names if n not in held]
+    nearby = frameworks.named_nearby(function)
+    named = [name for name, each in nearby.items() if name not in held and _has_copy(each, memo)]
     scope = {**function.__globals__} if named else function.__globals__
     names, before = function.__code__.co_freevars, function.__closure__ or ()
     cells = {n: types.CellType() if n in held else cell for n, cell in zip(names, before, strict=True)}
-    code, name, defaults = function.__code__, function.__name__, function.__defaults__
-    made = types.FunctionType(code, scope, name, defaults, tuple(cells.values()))
-    made.__kwdefaults__ = function.__kwdefaults__
+    made = types.FunctionType(function.__code__, scope, function.__name__, None, tuple(cells.values()))
     memo[id(function)] = made
-    for each, found in held.items():
-        cells[each].cell_contents = _copy_of(found, memo) if each in copied_names else found
-    scope.update({n: _copy_of(scope[n], memo) for n in named})
+    for name, each in held.items():
+        cells[name].cell_contents = _copy_of(each, memo)
+    scope.update({name: _copy_of(scope[name], memo) for name in named})
+    made.__defaults__ = tuple(_copy_of(each, memo) for each in function.__defaults__ or ())
+    made.__kwdefaults__ = {name: _copy_of(each, memo) for name, each in (function.__kwdefaults__ or {}).items()}
     return made
 
 
 def _copy_of(value: Any, memo: dict[int, Any]) -> Any:
-    """Return the copy of something that has one, or of a function that refers to something with one."""
-    return memo[id(value)] if id(value) in memo else with_copies(value, memo)
+    """Return the copy of something that has one, or of a function that refers to something with one, or the value."""
+    if id(value) in memo:
+        return memo[id(value)]
+    return with_copies(value, memo) if _has_copy(value, memo) else value
 
 
 def _has_copy(value: Any, memo: dict[int, Any]) -> bool:
     """Return whether something has a copy, or is a function that refers to something with one."""
     if id(value) in memo or not isinstance(value, types.FunctionType):
         return id(value) in memo
-    return any(id(each) in memo for one in frameworks.called_by(value) for each in frameworks.named_in(one).values())
+    called = frameworks.called_by(value)
+    return any(id(each) in memo for one in called for each in frameworks.referred_to(one).values())

@@ -15,6 +15,7 @@
 import contextlib
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -32,7 +33,7 @@ from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.caches.protocols import find_decoding
 from kmha.verify.diagnosing.calling import CandidateError, NoWeightsError, parameters
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.closures import as_object, is_method, is_plain_object, is_weightless, stand_in
+from kmha.verify.diagnosing.closures import as_object, is_compiled, is_method, is_plain_object, is_weightless, stand_in
 from kmha.verify.diagnosing.convention_search import ChosenConvention, find_convention, use
 from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
 from kmha.verify.diagnosing.core_layer import CoreLayerCandidate, is_core
@@ -346,6 +347,7 @@ def _share(results: Sequence[TrialResult]) -> float:
 
 def name_of(thing: Any) -> str:
     """Return the name of a class, a function or an instance, for messages."""
+    thing = thing.func if isinstance(thing, functools.partial) else thing
     name = getattr(thing, "__qualname__", None) or getattr(thing, "name", None) or type(thing).__qualname__
     return "candidate" if "<lambda>" in str(name) else str(name).split("<locals>.")[-1]
 
@@ -371,6 +373,7 @@ def candidate_of(
             f"that is added to the logits. Received: mask={mask!r}."
         )
     name = name_of(thing)
+    thing = inspect.unwrap(thing) if is_layer(thing) and is_compiled(thing) else thing
     thing = (as_object(thing) if is_method(thing) else None) or thing
     is_module = not isinstance(thing, type) and is_layer(thing)
     fields = adapter_of(type(thing)).configured(thing) if is_module else None

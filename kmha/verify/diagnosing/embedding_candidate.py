@@ -201,7 +201,20 @@ class EmbeddingCandidate(LayerCandidate):
         if self.convention.entry in OF_HEADS:
             array = np.expand_dims(array, OF_HEADS[self.convention.entry])
         dtype = "int64" if ids else self.dtype_of(trial)
-        return {**guessed, **self.call_given, name: frameworks.to_tensor(array, self.framework, dtype)}
+        names = [name, self.roles["key"]] if self._turns_keys else [name]
+        tensors = {each: frameworks.to_tensor(array, self.framework, dtype) for each in names}
+        return {**guessed, **self.call_given, **tensors}
+
+    @property
+    def _turns_keys(self) -> bool:
+        """Whether it turns queries and keys in one call."""
+        return self.rotates and "key" in self.roles
+
+    def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
+        result, copies = super().call(trial)
+        if self._turns_keys and isinstance(result, tuple) and len(result) == 2:
+            result = (result[0] + result[1]) / 2  # the same vectors, turned as queries and as keys
+        return result, copies
 
     def _new(self, trial: Trial, dtype: str) -> Any:
         layer = self.thing if self.built else self.adapter.new(self.layer_class, self._constructor(trial), dtype)
@@ -404,7 +417,8 @@ def is_embedding(name: str, made: Mapping[str, str], called: Mapping[str, str], 
         variables: Variables of a built layer.
     """
     spelled = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    if {"heads", "inner"} & made.keys() or {"memory", "key"} & called.keys():
+    pair = called.keys() >= {"query", "key"} and "value" not in called and naming.ROTARY.search(spelled)
+    if {"heads", "inner"} & made.keys() or ({"memory", "key"} & called.keys() and not pair):
         return False
     if any(len(squeezed(variable.shape)) > 2 for variable in variables):
         return False

@@ -162,6 +162,18 @@ def around(function: Any) -> dict[str, Any]:
     return found
 
 
+def referred_to(function: Any) -> dict[str, Any]:
+    """Return what a function's code refers to, as `named_in`, and the default values of its parameters.
+
+    >>> referred_to(lambda x, axis=-1, *, scale=2.0: x)
+    {'axis': -1, 'scale': 2.0}
+    """
+    values, code = function.__defaults__ or (), function.__code__
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    by_default = dict(zip(names, values, strict=True)) | (function.__kwdefaults__ or {})
+    return named_in(function) | by_default
+
+
 def named_nearby(function: Any) -> dict[str, Any]:
     """Return what names in a function's code refer to. Functions of other modules must be around it."""
     outer, home = around(function), function.__module__

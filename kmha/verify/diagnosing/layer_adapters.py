@@ -15,7 +15,7 @@ from kmha.verify.diagnosing.attributes import walk
 from kmha.verify.diagnosing.calling import METHODS, call_parameters, constructor, positional_only
 from kmha.verify.diagnosing.copies import copied
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
-from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain
+from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_array, is_plain
 from kmha.verify.diagnosing.reproduction import SEED
 from kmha.verify.diagnosing.shared_variables import keep, with_shared
 from kmha.verify.diagnosing.weights import Slot, Variable
@@ -230,8 +230,10 @@ class TorchAdapter(Adapter):
             torch.backends.mha.set_fastpath_enabled(compiled)
 
     def variables(self, layer: Any) -> list[Variable]:
-        # The `weight` of torch's own layers is (out, in). Other parameters may be (out, in) or (in, out).
-        own = {name for name, part in layer.named_modules() if type(part).__module__.startswith("torch.nn")}
+        # The `weight` of torch's own layers is (out, in). Other parameters may be (out, in) or (in, out), also those in
+        # a `ParameterDict` or `ParameterList`.
+        homes = {name: type(part).__module__ for name, part in layer.named_modules()}
+        own = {name for name, home in homes.items() if home.startswith("torch.nn") and not home.endswith(".container")}
         found = [
             Variable(
                 name,
@@ -349,7 +351,7 @@ def _has_own(layer_class: type, method: str, package: str) -> bool:
 def is_layer(thing: Any) -> bool:
     """Return whether an object is a layer or module of a known framework."""
     try:
-        return not isinstance(adapter_of(type(thing)), PlainAdapter)
+        return not (is_array(thing) or isinstance(adapter_of(type(thing)), PlainAdapter))
     except ValueError:
         return False
 

@@ -642,8 +642,23 @@ class LayerCandidate(Candidate):
         """Return the canonical weights of a built layer, whose own weights are arranged as `convention` says."""
         variables = self.adapter.variables(self.thing)
         one_input = not {"memory", "key", "value"} & self.roles.keys()
-        weights, self.count = weights_of_layer(self.name, self.thing, variables, self.given, convention, one_input)
+        weights, self.count = weights_of_layer(
+            self.name, self.thing, variables, self.given, convention, one_input, self._takes
+        )
         return weights
+
+    def _takes(self, widths: Mapping[str, int]) -> bool:
+        """Return whether a built layer takes inputs with these features, with or without an axis of items."""
+        widths = {"query": widths["I query"], "key": widths["I key"], "value": widths["I value"]}
+        widths |= {"self": widths["query"], "memory": widths["key"]}
+        given = {self.roles[role]: width for role, width in widths.items() if role in self.roles}
+        for axes in ((2, 3), (3,)):
+            ones = {name: np.ones((*axes, width)) for name, width in given.items()}
+            inputs = {name: frameworks.to_tensor(array, self.framework, "float64") for name, array in ones.items()}
+            with contextlib.suppress(Exception, SystemExit), quietly():  # untrusted code may raise anything
+                self.adapter.call(self.adapter.working_copy(self.thing), inputs, False)
+                return True
+        return False
 
     def code(self, trial: Trial) -> list[str]:
         layer, slots = self.make(trial)

@@ -17,7 +17,9 @@ from kmha.verify.diagnosing.copies import copied
 from kmha.verify.diagnosing.weights import Slot, Variable
 
 # Names of arrays that a constructor computes, and that nobody trains.
-CONSTANTS = re.compile(r"mask|tri[lu]|pos|(^|[._])pe([._]|$)|sin|cos|freq|angle|cache|grad|encoding|last_(in|out)put")
+CONSTANTS = re.compile(
+    r"mask|tri[lu]|pos(?!e)|(^|[._])pe([._]|$)|sin(?!gle|gul)|cos(?!t)|freq|angle|cache|grad|encoding|last_(in|out)put"
+)
 POSITIONS = re.compile("pos|encoding|embed")
 DATA = ("data", "_data", "array")  # usual attributes for the array of a tensor
 GRADIENT = re.compile(r"^d_?")
@@ -266,7 +268,7 @@ def is_plain_layer(thing: Any) -> bool:
 
 
 def is_weights(thing: Any) -> bool:
-    """Return whether an object, dict or list holds three matrices."""
+    """Return whether an object, dict or list holds at least three matrices."""
     matrices = (place for place in places_of(thing) if len(place.value().shape) > 1)
     return len([*itertools.islice(matrices, 3)]) == 3
 
@@ -330,7 +332,7 @@ def places_of(
         in_tensor = parent and is_name and (key in DATA or hasattr(owner, "shape"))
         spelled = f"{code}.{key}" if is_name else f"{code}[{key!r}]"
         place = Place(path if in_tensor else name, spelled, owner, key, parent)
-        if _is_array(value) and not _is_own_tensor(value):
+        if is_array(value) and not _is_own_tensor(value):
             if constants or not (CONSTANTS.search(name.lower()) or _is_gradient(key, value, dict(items))):
                 yield place
         elif may_hold(value):
@@ -354,7 +356,7 @@ def _is_computed(place: Place) -> bool:
 def _is_gradient(key: Any, array: Any, siblings: Mapping[Any, Any]) -> bool:
     """Return whether an array is the gradient of what lies beside it, before a backward pass: zeros named `dW`."""
     of: Any = siblings.get(GRADIENT.sub("", str(key)))
-    alike = of is not array and _is_array(of) and tuple(of.shape) == tuple(array.shape)
+    alike = of is not array and is_array(of) and tuple(of.shape) == tuple(array.shape)
     return alike and not np.any(frameworks.to_numpy(array))
 
 
@@ -378,7 +380,7 @@ def _attributes(thing: Any) -> dict[str, Any]:
     return {name: getattr(thing, name) for name in names if hasattr(thing, name)} | getattr(thing, "__dict__", {})
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
     """Return whether a value is an array of floating-point numbers of any framework."""
     if not (hasattr(value, "shape") and hasattr(value, "dtype")) or isinstance(value, np.generic | type):
         return False
@@ -391,7 +393,7 @@ def _is_array(value: Any) -> bool:
 
 def _is_own_tensor(value: Any) -> bool:
     """Return whether a value is an object of a package's own class that holds its array in an attribute."""
-    return may_hold(value) and any(map(_is_array, _attributes(value).values()))
+    return may_hold(value) and any(map(is_array, _attributes(value).values()))
 
 
 def may_hold(value: Any) -> bool:

@@ -374,12 +374,14 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
 
 
 _HEAD = re.compile(r"(?<=[/._])\d+(?=[/.])|(?<=head_)\d+(?=_)", re.IGNORECASE)  # such as heads.2.weight, Head_2_keys
+_LAST = re.compile(r"(?<=[/.])\d+$")  # such as w_q.2, if the name tells a role
 
 
 def head_of(path: str, variables: Sequence[Variable]) -> int | None:
     """Return the index of a variable's head, or `None` unless there is a list with a variable for each head."""
-    numbers, pattern = _HEAD.findall(path), _HEAD.sub("#", path)
-    alike = [other for other in variables if _HEAD.sub("#", other.path) == pattern]
+    number = _LAST if _LAST.search(path) and naming.weight(path)[0] else _HEAD
+    numbers, pattern = number.findall(path), number.sub("#", path)
+    alike = [other for other in variables if number.sub("#", other.path) == pattern]
     return int(numbers[-1]) if numbers and len(alike) > 1 else None
 
 
@@ -458,10 +460,12 @@ def weights_of_layer(
     given: Mapping[str, Any],
     convention: int = 0,
     one_input: bool = False,
+    takes: Callable[[Mapping[str, int]], bool] = lambda _: True,
 ) -> tuple[dict[str, np.ndarray], int]:
     """Return the canonical weights of a built layer in arrangement `convention`, and the number of arrangements.
 
-    If the layer takes but one input, its query and key have the same number of features.
+    If the layer takes but one input, its query and key have the same number of features. `takes` tells whether the
+    layer takes inputs of some sizes. It is asked only if these depend on the orientation of the matrices.
 
     Raises:
         NoWeightsError: There are no weights.
@@ -475,7 +479,7 @@ def weights_of_layer(
     heads = number_of_heads(layer, given) or heads_by_size(layer, given, variables)
     variables = fitting_variables(variables, heads)
     readings = [heads] if heads else likely_heads(layer, variables) or _divisors(variables)
-    found = _in_both_orientations(variables, heads, readings, one_input)
+    found = _in_both_orientations(variables, heads, readings, one_input, takes)
     if found:
         sizes, slots = found[min(convention, len(found) - 1)]
         return with_identity_kernels(read_weights(slots, sizes), sizes["H"], sizes["O"]), len(found)
@@ -488,7 +492,11 @@ def weights_of_layer(
 
 
 def _in_both_orientations(
-    variables: Sequence[Variable], heads: int | None, readings: Sequence[int], one_input: bool
+    variables: Sequence[Variable],
+    heads: int | None,
+    readings: Sequence[int],
+    one_input: bool,
+    takes: Callable[[Mapping[str, int]], bool],
 ) -> list[tuple[dict[str, int], list[Slot]]]:
     """Return the arrangements with the likeliest sizes. All matrices of unknown orientation have the same."""
     if all(each.transposed is not None for each in variables):
@@ -499,9 +507,12 @@ def _in_both_orientations(
             dataclasses.replace(v, transposed=turned if v.transposed is None else v.transposed) for v in variables
         ]
         found += _of_layer(facing, heads, readings)
-    differ = [one_input and sizes["I key"] != sizes["I query"] for sizes, _ in found]
-    likeliest = _widths(found[differ.index(min(differ))][0]) if found else {}
-    return [(sizes, slots) for sizes, slots in found if _widths(sizes) == likeliest]
+    widths = [_widths(sizes) for sizes, _ in found]
+    if one_input:
+        widths.sort(key=lambda each: each["I key"] != each["I query"])
+    differ = any(each != widths[0] for each in widths)
+    likeliest = next(filter(takes, widths), widths[0]) if differ else {}
+    return [(sizes, slots) for sizes, slots in found if not differ or _widths(sizes) == likeliest]
 
 
 def _widths(sizes: Mapping[str, int]) -> dict[str, int]:
@@ -552,9 +563,17 @@ def stands(slots: Sequence[Slot]) -> bool:
 def _first_fitting(
     variables: Sequence[Variable], heads: int, grouped: bool = False
 ) -> list[tuple[dict[str, int], list[Slot]]]:
-    """Return the arrangements of the variables with the first sizes that they fit, each with the sizes."""
-    first = itertools.islice(_fitting(variables, heads, grouped=grouped), 1)
-    return [(sizes, slots) for sizes, fitting in first for slots in fitting]
+    """Return the arrangements of the variables with the first sizes that they fit, each with the sizes.
+
+    Sizes with which matrices have the orientations that their layers say are preferred.
+    """
+    first = None
+    for found in itertools.islice(_fitting(variables, heads, grouped=grouped), READINGS):
+        first = first or found
+        if any(map(stands, found[1])):
+            first = found
+            break
+    return [(first[0], slots) for slots in first[1]] if first else []
 
 
 def _fitting(

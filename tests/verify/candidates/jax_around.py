@@ -60,3 +60,7 @@ def method(layer):
 
 def around(layer):
     return lambda x: layer.forward(x)
+
+
+def compiled(layer):
+    return (nnx.jit if isinstance(layer, nnx.Module) else eqx.filter_jit)(lambda x: layer.forward(x))

@@ -112,3 +112,53 @@ class Counted(Attention):
 def counted():
     layer = Counted(12, None)
     return lambda x, memory: layer.attend(x, memory)[0]
+
+
+def through(layer, x, memory):
+    return layer(x, memory)
+
+
+def by_name(x, memory, layer):
+    return layer(x, memory)
+
+
+def by_default(x, memory, layer=right):
+    return layer(x, memory)
+
+
+in_dict, in_lists = {"own": right, "else": None}, [[wrong]]
+first_bound, named_bound = functools.partial(through, right), functools.partial(by_name, layer=wrong)
+layer_bound = functools.partial(nn.MultiheadAttention(12, 3, batch_first=True), need_weights=False)
+
+
+def of_dict(x, memory):
+    return in_dict["own"](x, memory)
+
+
+def of_lists(x, memory):
+    return in_lists[0][0](x, memory)
+
+
+def passing_on(function):
+    return lambda *args, **options: function(*args, **options)
+
+
+passed_on = passing_on(nn.MultiheadAttention(12, 3, batch_first=True))
+
+matrices = [torch.randn(12, 12, generator=torch.Generator().manual_seed(number)) for number in range(4)]
+W_q, W_k, W_v, W_o = matrices
+
+
+def of_tensors(x):
+    q, k, v = ((x @ each).unflatten(-1, (3, 4)).transpose(1, 2) for each in (W_q, W_k, W_v))
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) @ W_o
+
+
+def of_parameters():
+    own = nn.ParameterDict({f"W_{name}": nn.Parameter(each) for name, each in zip("qkvo", matrices, strict=True)})
+
+    def attend(x, num_heads=3):
+        q, k, v = ((x @ own[f"W_{name}"]).unflatten(-1, (num_heads, -1)).transpose(1, 2) for name in "qkv")
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) @ own["W_o"]
+
+    return attend

@@ -157,6 +157,13 @@ class RotaryEmbedding(nn.Module):
         return rotary(x.flip(1), 1, self.pairs).flip(1) if self.wrong else rotary(x, 1, self.pairs)
 
 
+class RotaryOfBoth(RotaryEmbedding):
+    """Returns queries and keys turned by their positions."""
+
+    def forward(self, q, k):
+        return super().forward(q), k if self.wrong == "query alone" else super().forward(k)
+
+
 class PositionEmbedding(nn.Module):
     """A table of positions that takes token ids, only for their number."""
 

@@ -47,7 +47,7 @@ class Told(Encoder):
         super().__init__(d_model, num_heads, dff, added=epsilon)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("block", "arguments", "ids", "taken"),
     [

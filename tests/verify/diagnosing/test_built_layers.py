@@ -64,6 +64,7 @@ def test_layer_without_weights(over, ids):
     assert any(result.trial.key_mask is not None for result in found.results)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:.*was called on layer:UserWarning")  # Keras, of a sublayer without weights
 @pytest.mark.parametrize(
     ("used", "ids"),

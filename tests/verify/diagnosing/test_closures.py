@@ -35,14 +35,58 @@ def test_layers_of_a_module(candidate):
     assert diagnose(candidate("torch_around", "names_of_modules")()).verdict != "wrong"
 
 
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("first_bound", ()),
+        ("named_bound", ("scale-missing",)),
+        ("layer_bound", ()),
+        ("by_default", ()),
+        ("of_dict", ()),
+        ("of_lists", ("scale-missing",)),
+        ("passed_on", ()),
+        ("of_tensors", ()),
+    ],
+)
+def test_layers_in_arguments_and_containers(candidate, name, ids):
+    found = diagnose(candidate("torch_around", name))
+    assert found.right == (not ids), found
+    assert found.ids == ids
+    assert "partial" not in found.candidate.name
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("of_dict", ()),
+        ("of_list", ()),
+        ("without_scale", ("scale-missing",)),
+        ("one_head", ()),
+        ("of_variables", ()),
+        ("scaled_by_features", ("scale-features",)),
+        ("of_transposed", ()),
+        ("of_list_per_head", ()),
+    ],
+)
+def test_weights_that_are_variables(candidate, name, ids):
+    before = candidate("numpy_of_module", "params")["wq"].copy(), candidate("numpy_of_module", "W_q").copy()
+    found = diagnose(candidate("numpy_of_module", name))
+    assert found.right == (not ids), found
+    assert found.ids == ids
+    after = candidate("numpy_of_module", "params")["wq"], candidate("numpy_of_module", "W_q")
+    assert all((one == other).all() for one, other in zip(before, after, strict=True))
+
+
 def test_torch_itself(candidate):
+    found = diagnose(candidate("torch_around", "of_parameters")())
+    assert found.right, found
     found = diagnose(candidate("torch_around", "builtin")())
     assert found.right, found
     assert "padding" in str(found), found
 
 
 @pytest.mark.parametrize("kind", ["Equinox", "Nnx"])
-@pytest.mark.parametrize("name", ["itself", "forward", "method", "around"])
+@pytest.mark.parametrize("name", ["itself", "forward", "method", "around", "compiled"])
 def test_jax(candidate, kind, name):
     module, wrap = (candidate("jax_around", each) for each in (kind, name))
     found = diagnose(wrap(module(12, 3)))

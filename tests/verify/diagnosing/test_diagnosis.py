@@ -111,7 +111,7 @@ def test_script_runs(candidate, module, name, arguments):
     _assert_shown(diagnose(candidate(module, name), arguments=arguments))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("name", "arguments"),

@@ -32,6 +32,7 @@ class _Interleaved(keras.layers.Layer):
         return self.output_dense(keras.ops.reshape(mixed, (-1, keras.ops.shape(mixed)[1], self.heads * self.size)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("splits", "merges"), [(True, False), (False, True), (True, True)])
 def test_another_order_of_the_features_is_told_but_not_accused(splits, merges):
     named = type("Interleaved", (_Interleaved,), {"splits": splits, "merges": merges})

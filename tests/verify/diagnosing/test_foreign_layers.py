@@ -18,6 +18,7 @@ RIGHT = [
     ("TwoMasks", {}, set()),
     ("RotaryEmbedding", {}, {"rotates-half"}),
     ("RotaryEmbedding", {"pairs": True}, {"rotates-interleaved"}),
+    ("RotaryOfBoth", {"pairs": True}, {"rotates-interleaved"}),
     ("PositionEmbedding", {}, {"positions-alone"}),
     ("Decoder", {}, set()),
     ("Crossing", {"x_mask": None}, set()),
@@ -38,6 +39,7 @@ WRONG = [
 UNNAMED = [
     ("PositionEmbedding", {"wrong": "one too far"}, "unknown", ""),
     ("RotaryEmbedding", {"wrong": "backwards"}, "unjudged", "turned by its positions"),
+    ("RotaryOfBoth", {"wrong": "query alone"}, "unjudged", "turned by its positions"),
     ("Strange", {}, "unjudged", "shrinkage"),
 ]
 

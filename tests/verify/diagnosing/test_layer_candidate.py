@@ -68,7 +68,7 @@ def test_a_right_layer_is_not_accused(candidate, name):
     assert len(found.results) >= 2
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_mistake_is_named(candidate, wrong):
     found = diagnose(candidate("keras_layers", "Course"), arguments={"wrong": wrong}, mask="attends")

@@ -44,6 +44,7 @@ def attention(x, num_heads, d_model, scaled=True):
     return layers.Dense(d_model)(ops.reshape(mixed, (-1, x.shape[1], d_model)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("function", [encoder, decoder, masked, attention])
 def test_right_function_is_right(function):
     found = diagnose(function)
@@ -51,6 +52,7 @@ def test_right_function_is_right(function):
     assert not found.errors
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("function", "arguments", "ids"),
     [

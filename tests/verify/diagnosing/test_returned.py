@@ -111,6 +111,7 @@ def needs_mask_with_unknown_mistakes(query, key, value, mask):
     return softmax(np.where(mask, -1e9, (query @ key.swapaxes(-1, -2)) ** 3 / key.shape[-1])) @ value * 1.3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("function", "ids"),
     [(needs_mask, ()), (needs_mask_without_root, ("scale-without-root",)), (needs_mask_with_unknown_mistakes, ())],

@@ -23,6 +23,7 @@ class Shared(keras.layers.Layer):
         return self.wo(keras.ops.reshape(mixed, (-1, q.shape[1], self.heads * self.size)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("separate", [True, False])
 def test_sublayer_under_two_names(separate):
     found = diagnose(Shared, arguments={"separate": separate})

@@ -65,6 +65,7 @@ def remembers(q, k, v, seen=[0.0]):  # noqa: B006 - the mistake
     return _scores(q, k) @ v * seen[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("function", "step", "sentence"),
     [
@@ -96,6 +97,7 @@ def test_mistake_only_in_training(candidate):
     assert found.smallest is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", [cubed_logits, cubed_values, mask_and_more])
 def test_the_smallest_case_is_small_and_wrong(function):
     one = diagnose(function).smallest

@@ -9,6 +9,7 @@ from kmha.verify import diagnose
 from kmha.verify.diagnosing import weights_in_dicts
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "chain", "ids"),
     [
@@ -28,6 +29,7 @@ def test_the_weights_are_made_as_the_code_reads_them(candidate, name, chain, ids
     assert bool(found.right) == (not ids)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["attend_without_scale", "block_without_residual"])
 def test_the_script_makes_the_dicts(candidate, name):
     function = candidate("numpy_dicts", name)

@@ -14,7 +14,7 @@ def test_a_right_function_is_right(candidate, name):
     assert found.errors == {}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("name", "wrong", "ids"),
     [
@@ -37,6 +37,7 @@ def test_attention_that_is_not_causal_is_right(candidate):
     assert found.right
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [("self_attention", "no root"), ("block", "no norm"), ("named", "no root"), ("fixed_block", "no norm")],

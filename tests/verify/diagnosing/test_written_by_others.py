@@ -57,7 +57,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("module", "name", "options"), RIGHT)
 def test_right_code_is_read(candidate, module, name, options):
     found = diagnose(candidate(module, name), **options)
@@ -65,7 +65,7 @@ def test_right_code_is_read(candidate, module, name, options):
     assert not [line for line in str(found).splitlines() if "does not know the argument" in line]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("module", "name", "arguments", "ids"), WRONG)
 def test_a_mistake_is_named(candidate, module, name, arguments, ids):
     assert sorted(diagnose(candidate(module, name), arguments=arguments).ids) == ids.split()

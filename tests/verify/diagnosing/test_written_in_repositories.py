@@ -6,6 +6,7 @@ import pytest
 from kmha.verify import diagnose
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "arguments", "ids"),
     [

@@ -7,6 +7,7 @@ from kmha.verify.diagnosing.evidence import effects
 pytestmark = pytest.mark.sampled(4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("inputs", "ids"),
     [

@@ -18,6 +18,7 @@ def _attention(number, added):
 HARMLESS = {"mask-number-in-thousands", "mask-fills-10000", "mask-adds-10000", "scale-after-mask"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("added", [False, True], ids=["filled", "added"])
 @pytest.mark.parametrize("number", [-100.0, -1000.0, -2000.0, -5000.0, -9000.0])
 def test_a_number_that_trained_models_do_not_reach_is_no_mistake(number, added):
