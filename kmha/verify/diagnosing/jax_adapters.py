@@ -471,7 +471,8 @@ def _attribute_code(owner: str, path: str) -> str:
 
 
 def _with(made: str, argument: str) -> str:
-    return f"{made[:-1]}{'' if made.endswith('()') else ', '}{argument})"
+    """Return the call of a constructor with one more argument. What is made already, `layer`, stays as it is."""
+    return f"{made[:-1]}{'' if made.endswith('()') else ', '}{argument})" if made.endswith(")") else made
 
 
 def _nested_code(slots: Sequence[Slot], weights: Sequence[str]) -> str:

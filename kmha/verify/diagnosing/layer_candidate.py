@@ -673,14 +673,19 @@ class LayerCandidate(Candidate):
 
     def _code(self, trial: Trial, make_layer: Callable[[str, str], list[str]]) -> list[str]:
         """Return the lines of a call. `make_layer` turns the constructor's call and the layer's call into lines."""
-        lines, given = reproduction.assignments(
-            self._arguments(trial), self.framework, positional_only(self.call_parameters)
-        )
+        arguments = self._arguments(trial)
+        if self.weights is not None:  # the script calls the original, whose weights keep their dtype
+            arrays = (each.read() for each in self.adapter.variables(self.original))
+            arguments = reproduction.as_dtype(arguments, next((str(each.dtype) for each in arrays), "float64"))
+        lines, given = reproduction.assignments(arguments, self.framework, positional_only(self.call_parameters))
         method = f".{self.adapter.method}" if self.adapter.calls_by_name else ""
         call = f"layer{method}({', '.join(given)})"
         if self.weights is not None:
             head = reproduction.imports(self.thing, self.framework, self.source, "layer")
             return [*head, *lines, f"result = {call}"]
+        if not isinstance(self.thing, type):
+            made_before = [line for line in make_layer("layer", call) if line != "layer = layer"]
+            return [*self._imported(), *lines, *made_before, f"result = {call}"]
         head = reproduction.imports(self.thing, self.framework, self.source, self.name)
         made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
         name = self.name
@@ -688,6 +693,13 @@ class LayerCandidate(Candidate):
             name = f"as_layer({name})"
             head = [*head, "from kmha.verify.diagnosing.making_layers import as_layer"]
         return [*head, *lines, *make_layer(f"{name}({made})", call), f"result = {call}"]
+
+    def _imported(self) -> list[str]:
+        """Return lines that import a built layer, or a function around one, as `layer`."""
+        if not hasattr(self.layer_class, "__wrapped__"):
+            return reproduction.imports(self.thing, self.framework, self.source, "layer")
+        head = reproduction.imports(self.thing, self.framework, self.source, self.name)
+        return [*head, "from kmha.verify.diagnosing.closures import stand_in", f"layer = stand_in({self.name})"]
 
 
 def _mask_flag(layer: Any, parts: Sequence[Any]) -> str:

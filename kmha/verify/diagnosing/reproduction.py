@@ -57,6 +57,24 @@ def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:
     return [*lines, f"from {module} import {home}{renamed}", ""]
 
 
+def as_dtype(arguments: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """Return arguments, and those in lists and dicts, with arrays of NumPy of a dtype in place of tensors of floats.
+
+    >>> as_dtype({"x": np.zeros(2), "both": [np.ones(1)], "training": False}, "float16")
+    {'x': array([0., 0.], dtype=float16), 'both': [array([1.], dtype=float16)], 'training': False}
+    """
+
+    def cast(value: Any) -> Any:
+        if isinstance(value, dict):
+            return as_dtype(value, dtype)
+        if isinstance(value, list | tuple):
+            return type(value)(map(cast, value))
+        array = frameworks.to_numpy(value) if hasattr(value, "shape") else None
+        return array.astype(dtype) if array is not None and array.dtype.kind == "f" else value
+
+    return {name: cast(value) for name, value in arguments.items()}
+
+
 def assignments(
     arguments: Mapping[str, Any], framework: str, places: Sequence[str] = ()
 ) -> tuple[list[str], list[str]]:

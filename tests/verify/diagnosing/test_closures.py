@@ -1,6 +1,7 @@
 """Functions and methods around a layer are diagnosed with the layer's weights."""
 
 import keras
+import numpy as np
 import pytest
 
 from kmha.layers import MultiHeadAttention
@@ -75,6 +76,31 @@ def test_weights_that_are_variables(candidate, name, ids):
     assert found.ids == ids
     after = candidate("numpy_of_module", "params")["wq"], candidate("numpy_of_module", "W_q")
     assert all((one == other).all() for one, other in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("name", ["wrong", "through_another", "named_bound"])
+def test_the_script_calls_the_original(candidate, name):
+    """Its inputs have the dtype of the weights, float32, although the diagnosis computes in float64."""
+    scope = {"layer": candidate("torch_around", name)}
+    found = diagnose(scope["layer"])
+    exec(found.code(), scope)  # noqa: S102 - what is shown
+    result = scope["result"].detach().numpy()
+    np.testing.assert_allclose(result, found.smallest.answer.output, rtol=1e-4, atol=1e-5)
+    assert not np.allclose(result, found.smallest.right["output"], atol=1e-4)
+
+
+def test_the_script_of_a_built_block(candidate):
+    block = candidate("torch_foreign", "Block")(12, 3, 2, wrong="residual dropped")
+
+    def around(x):
+        return block(x)
+
+    for name, thing in {"layer": block, "around": around}.items():
+        found, scope = diagnose(thing), {name: thing}
+        assert found.ids == ("residual-missing-attention",)
+        exec(found.code(), scope)  # noqa: S102 - what is shown
+        result = scope["result"].detach().numpy()
+        np.testing.assert_allclose(result, found.smallest.answer.output, rtol=1e-4, atol=1e-5)
 
 
 def test_torch_itself(candidate):
