@@ -19,6 +19,8 @@ from kmha.course.judging.comparing import has_text, same
 from kmha.course.judging.relations import Case, Found, equal, relation
 
 MOST_AXES = 5
+MOST_CHANCE = 3  # so few booleans agree by chance
+LARGE_NEGATIVE = -100.0  # what is added to logits to hide them is below this
 Triple = tuple[Mapping[str, Any], Any, Any]  # the inputs, the result, and the expected result of a call
 
 
@@ -148,14 +150,43 @@ def _leaf(path: str, triples: Sequence[Triple]) -> Found:
         if received.dtype.kind not in "biuf" or expected.dtype.kind not in "biuf":
             return None
         cases.append(Case(inputs, received, expected))
+    subject = "Your result" if path == "your result" else f"`{path}`"
     same_shape = [case for case in cases if case.received.shape == case.expected.shape]
     if len(same_shape) == len(cases):
-        return relation(path, cases)
+        numbers = _numbers_for_booleans(cases)
+        return relation(path, cases) if numbers is None else (numbers[0], f"{subject} {numbers[1]}")
     other_shape = [case for case in cases if case.received.shape != case.expected.shape]
-    subject = "Your result" if path == "your result" else f"`{path}`"
-    for rule in (_axes_of_one, _axes_permuted, _reshaped, _reduced, _repeated, _sizes_permuted):
+    for rule in (
+        *(_axes_of_one, _axes_permuted, _reshaped, _reduced, _repeated, _repeated_in_place, _not_reduced, _places_more),
+        _sizes_permuted,
+    ):
         if (found := rule(other_shape)) is not None:
             return found[0], f"{subject} {found[1]}"
+    return None
+
+
+def _numbers_for_booleans(cases: Sequence[Case]) -> Found:
+    """Find a mask of numbers: 1 and 0, either way round, or what is added to logits."""
+    if any(case.expected.dtype.kind != "b" or case.received.dtype.kind == "b" for case in cases):
+        return None
+    if sum(case.expected.size for case in cases) <= MOST_CHANCE:
+        return None
+    if all(equal(case.received, case.expected) for case in cases):
+        return "numbers-for-booleans", (
+            "has the numbers 1 and 0 where True and False are asked for. A comparison gives booleans, and "
+            "`.astype(bool)` makes them of numbers."
+        )
+    if all(equal(case.received, ~case.expected) for case in cases):
+        return "numbers-for-booleans-inverted", (
+            "has the number 1 where False is right, and 0 where True is right. Exchange them, and make them booleans."
+        )
+    hidden = np.concatenate([case.received[~case.expected] for case in cases])
+    shown = np.concatenate([case.received[case.expected] for case in cases])
+    if hidden.size and shown.size and not shown.any() and np.all(hidden < LARGE_NEGATIVE):
+        return "addends-for-booleans", (
+            f"has {hidden[0]:.4g} where False is right, and 0 where True is right. Such a mask is added to logits. "
+            "Here, True and False are asked for."
+        )
     return None
 
 
@@ -231,6 +262,68 @@ def _repeated(cases: Sequence[Case]) -> Found:
         ):
             return "axis-repeated", f"has one axis too many, axis {axis}: it repeats the right result."
     return None
+
+
+def _repeated_in_place(cases: Sequence[Case]) -> Found:
+    """Find axes that should have the size 1, and along which the right array is repeated."""
+    if any(case.received.ndim != case.expected.ndim for case in cases):
+        return None
+    axes = [axis for axis in range(cases[0].expected.ndim) if all(case.expected.shape[axis] == 1 for case in cases)]
+    axes = [axis for axis in axes if any(case.received.shape[axis] > 1 for case in cases)]
+    for case in cases:
+        sizes = [case.received.shape[axis] if axis in axes else size for axis, size in enumerate(case.expected.shape)]
+        if case.received.shape != tuple(sizes) or not equal(case.received, np.broadcast_to(case.expected, sizes)):
+            return None
+    return "axis-repeated", (
+        f"has the right numbers, but repeats them along axis {axes[0]}, which should have the size 1. Broadcasting "
+        "repeats them where that is needed."
+    )
+
+
+_NOT_REDUCED: dict[str, Callable[..., Any]] = {
+    "the sum over": np.sum, "the mean over": np.mean, "the largest number along": np.max,
+    "the smallest number along": np.min,
+}  # fmt: skip
+
+
+def _not_reduced(cases: Sequence[Case]) -> Found:
+    """Find an axis that should have been summed over, or the like."""
+    if any(case.received.ndim != case.expected.ndim + 1 or case.expected.dtype.kind == "b" for case in cases):
+        return None
+    if len({float(number) for case in cases for number in case.expected.ravel()[:100]}) <= 2:
+        return None
+    for axis in range(cases[0].received.ndim):
+        for says, function in _NOT_REDUCED.items():
+            if all(case.received.size and equal(function(case.received, axis=axis), case.expected) for case in cases):
+                return "axis-not-combined", f"has one axis too many, axis {axis}. Take {says} that axis."
+    return None
+
+
+def _places_more(cases: Sequence[Case]) -> Found:
+    """Find axes that end too early or too late, if all places that both arrays have are right."""
+    if any(case.received.ndim != case.expected.ndim or not case.expected.ndim for case in cases):
+        return None
+    more = {tuple(np.subtract(case.received.shape, case.expected.shape).tolist()) for case in cases}
+    sizes = more.pop()
+    counts = {each for each in sizes if each}
+    if more or len(counts) != 1:
+        return None
+    compared = 0
+    for case in cases:
+        both = tuple(slice(min(pair)) for pair in zip(case.received.shape, case.expected.shape, strict=True))
+        compared += case.received[both].size
+        if not equal(case.received[both], case.expected[both]):
+            return None
+    if compared <= MOST_CHANCE:
+        return None
+    many = counts.pop()
+    axes = [str(axis) for axis, each in enumerate(sizes) if each]
+    places = f"{abs(many)} place{'s' if abs(many) > 1 else ''}"
+    much = f"{places} too many" if many > 0 else f"{places} too few"
+    return "places-at-the-end", (
+        f"has {much} at the end of {'axis' if len(axes) == 1 else 'axes'} {' and '.join(axes)}. "
+        "The places before are right."
+    )
 
 
 def _sizes_permuted(cases: Sequence[Case]) -> Found:

@@ -201,6 +201,11 @@ _RULES: tuple[_Advice, ...] = (
         "`np.where` element by element, or `.all()` and `.any()` for one answer.",
     ),
     (
+        "error-boolean-minus",
+        r"TypeError: (?:numpy boolean subtract|The numpy boolean negative), the `-` operator",
+        "`-` does not work with booleans{with}. `~` turns True into False and False into True.",
+    ),
+    (
         "error-unpack",
         r"ValueError: (?:too many|not enough) values to unpack \(expected (\d+)(?:, got (\d+))?\)",
         "You unpack into {0} names, and the right side has another number of parts{with}. A shape has one size "

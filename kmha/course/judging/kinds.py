@@ -12,6 +12,7 @@ from kmha.course.judging.marking import LONGEST, Grade, NamedMistake
 from kmha.course.judging.planning import Plan
 from kmha.sandbox.sandbox import CallResult
 
+LONGEST_NAME = 60
 _FORM = ("signature", "unchanged")  # layers whose messages say everything
 # Facts about one check that other checks cannot contradict.
 _OF_ITSELF = ("sums-along-wrong-axis", "rows-do-not-sum-to-one", "result-nan", "result-infinite")
@@ -54,6 +55,21 @@ def kind_of_mistake(
             id, says = found
             where = "" if check.layer in ("shape", "values") else f" This shows in the check “{check.says}”."
             return NamedMistake(id, says[:LONGEST] + where)
+    return _changed_argument(grade, plan, results)
+
+
+def _changed_argument(grade: Grade, plan: Plan, results: Sequence[CallResult]) -> NamedMistake | None:
+    """Return the mistake of an answer that writes into an argument, if nothing else is known to be wrong."""
+    for outcome, indices in zip(grade.outcomes, plan.indices, strict=True):
+        names = [name for index in indices for name in results[index].changed]
+        if outcome.problem is not None and outcome.check.layer == "unchanged" and names:
+            name = str(names[0])[:LONGEST_NAME]
+            says = (
+                f"Your code writes into its argument `{name}`, and whoever called it goes on with other numbers. "
+                f"`{name} -= …` and `{name}[…] = …` do that, also under another name for the same array. Make a new "
+                "array, or write into a copy."
+            )
+            return NamedMistake("argument-changed", says)
     return None
 
 

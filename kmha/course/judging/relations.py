@@ -197,6 +197,20 @@ def _softmax(array: np.ndarray) -> np.ndarray:
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True)) if array.ndim else array
 
 
+def _whole(cases: Cases) -> Found:
+    """Find an array of whole numbers that holds what fits in."""
+    if not _rich(cases) or any(
+        case.received.dtype.kind not in "iu" or case.expected.dtype.kind != "f" for case in cases
+    ):
+        return None
+    if _always(cases, lambda case: np.trunc(case.expected)):
+        return "result-cut-off", (
+            "has lost what comes after the decimal point, because its dtype is that of whole numbers. `int`, "
+            "`.astype(int)` and an array made with `dtype=int` do that."
+        )
+    return None
+
+
 def _function(cases: Cases) -> Found:
     if not _rich(cases) or not _rich(cases, "received") or any(case.expected.dtype.kind == "b" for case in cases):
         return None
@@ -363,6 +377,6 @@ def _almost(cases: Cases) -> Found:
 
 
 RULES: tuple[Rule, ...] = (
-    _not_finite, _size_in_place, _inverted, _constant, _factor, _offset, _function, _is_input, _with_input, _moved,
-    _same_along, _row_sums, _zeros, _almost,
+    _not_finite, _size_in_place, _inverted, _constant, _factor, _offset, _whole, _function, _is_input, _with_input,
+    _moved, _same_along, _row_sums, _zeros, _almost,
 )  # fmt: skip

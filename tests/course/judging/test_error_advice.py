@@ -33,6 +33,7 @@ CASES = {
     "error-transpose": lambda: A.transpose(0, 2, 1),
     "error-axis": lambda: A.sum(axis=2),
     "error-many-indices": lambda: A[0, 0, 0],
+    "error-boolean-minus": lambda: -(A > 0),
     "error-truth": lambda: 1 if A else 2,
     "error-none": lambda: A + None,
     "error-name": lambda: undefined,  # noqa: F821
@@ -57,6 +58,7 @@ def _assigned():
 @pytest.mark.parametrize(
     ("function", "id", "shown"),
     [
+        (lambda: True - (A > 0), "error-boolean-minus", "`~`"),
         (lambda: A[5], "error-index", "There is no index 5: axis 0 has 2 places"),
         (lambda: A[np.zeros((2, 4), bool)], "error-index", "axis 1 has 3, and the index 4"),
         (_assigned, "error-broadcast", "(4,5) does not fit into the place of the shape (2,3)"),

@@ -92,6 +92,25 @@ def test_what_other_checks_contradict_is_not_said():
     assert kind(flat, np.broadcast_to(other[:1], other.shape)) == "result-same-along-axis"
 
 
+def test_an_argument_that_is_written_into():
+    """The check said so, and nothing said what does that."""
+    right = np.random.default_rng(3).normal(size=(4, 5))
+    values = Check("values", "every element is right", 1, draw=lambda rng: {})
+    unchanged = Check("unchanged", "the inputs are unchanged", 1, draw=lambda rng: {})
+    plan = Plan((Call({}),), ((0,), (0,)))
+    result = CallResult(right, changed=("x",))
+
+    def kind(*problems, received=result):
+        outcomes = tuple(Outcome(check, 0, says) for check, says in zip((values, unchanged), problems, strict=True))
+        return kind_of_mistake(Grade("a1.f", outcomes), plan, [received], [CallResult(right)])
+
+    found = kind(None, "your code changes its argument x.")
+    assert found.id == "argument-changed"
+    assert "`x -= …`" in found.says
+    assert kind("it differs.", None, received=CallResult(np.cos(right))) is None
+    assert kind("it differs.", "it changes.", received=CallResult(-right, changed=("x",))).id == "result-negative"
+
+
 def test_a_name_in_a_list_is_no_result_too_many():
     named = Check("named", "the mistake is named", 1, draw=lambda rng: {}, judge=lambda *_: "it is not the id.")
     grade = Grade("a8.f", (Outcome(named, 0, "it is not the id."),))

@@ -43,6 +43,7 @@ def _whole(rng, size):
         (lambda right: right * 3, None, "result-scaled"),
         (lambda right: right + 1, _whole, "result-offset"),
         (np.floor, None, "result-rounded-down"),
+        (lambda right: right.astype(int), None, "result-cut-off"),
         (np.square, None, "result-squared"),
         (lambda right: right[..., ::-1], None, "result-reversed"),
         (lambda right: np.roll(right, 1, 1), None, "result-shifted"),
