@@ -161,5 +161,11 @@ EXERCISE = Exercise(
                 "    return mask & np.tril(np.ones((rows, columns), bool)) if rows == columns else mask"
             },
         ),
+        Wrong(
+            "padding-from-first",
+            "You hide everything from the first padding on. A sentence may have its padding at the beginning, with the "
+            "words behind it: look at each token by itself.",
+            {RIGHT: "np.logical_and.accumulate(source != padding, axis=1)[:, None]"},
+        ),
     ),
 )

@@ -144,5 +144,23 @@ EXERCISE = Exercise(
                 LAST: LAST.replace("ndim == 1", "shape[-1] != num_queries"),
             },
         ),
+        Wrong(
+            "mask-one-key-less",
+            "You allowed one key too few. Keys are counted from 0, so the last one that may be attended to is the number "
+            "before `length`.",
+            {MASK: MASK.replace("np.arange(num_keys)", "np.arange(1, num_keys + 1)")},
+        ),
+        Wrong(
+            "mask-tiled-for-one-length",
+            "You tiled the lengths over the batch if each item has one, so heads get the mask of another item. You "
+            "repeated them where each query has its own: do it for both.",
+            {REPEAT: f"np.tile(rows, (num_heads, 1)) if valid_lens.ndim == 1 else {REPEAT}"},
+        ),
+        Wrong(
+            "mask-tiled-for-own-lengths",
+            "You tiled the lengths over the batch if each query has its own, so heads get the mask of another item. You "
+            "repeated them where each item has one: do it for both.",
+            {REPEAT: f"np.tile(rows, (num_heads, 1)) if valid_lens.ndim == 2 else {REPEAT}"},
+        ),
     ),
 )

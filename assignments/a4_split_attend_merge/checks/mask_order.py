@@ -147,5 +147,40 @@ EXERCISE = Exercise(
             "You averaged the leak over the row. It is the sum: the share of the row that leaks.",
             {RETURN: RETURN.replace("np.sum", "np.mean")},
         ),
+        Wrong(
+            "penalty-on-allowed",
+            "You subtract the penalty where the mask is True, or you add it where it is False. Either pushes attention to "
+            "the hidden positions.",
+            {"taken_off = penalty * hidden": "taken_off = -penalty * hidden"},
+        ),
+        Wrong(
+            "second-not-scaled",
+            "In the second result, you do not divide the logits by √O. Both orders scale the logits; they differ in the "
+            "penalty.",
+            {THEN: "logits - taken_off"},
+        ),
+        Wrong(
+            "first-not-scaled",
+            "In the first result, you divide only the penalty by √O. The brackets are missing: logits and penalty are "
+            "divided together.",
+            {FIRST: "logits - taken_off / np.sqrt(size)"},
+        ),
+        Wrong(
+            "scale-from-keys",
+            "You divide by the root of the last size of the logits, which is the number of keys. O is the argument `size`.",
+            {
+                FIRST: FIRST.replace("size", "logits.shape[-1]"),
+                THEN: THEN.replace("size", "logits.shape[-1]"),
+            },
+        ),
+        Wrong(
+            "penalty-taken-twice",
+            "You changed `logits` itself for the first result, and took the penalty off once more for the second. Keep "
+            "the argument as it is.",
+            {
+                "    taken_off = penalty * hidden": "    taken_off = penalty * hidden\n    logits -= taken_off",
+                FIRST: "logits / np.sqrt(size)",
+            },
+        ),
     ),
 )

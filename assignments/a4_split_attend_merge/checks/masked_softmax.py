@@ -136,7 +136,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "nan-mended-twice",
-            "You set NaN to 0 in the finished scores and in the finished gradient. The NaN arose all the same, and in a "
+            "You set NaN to 0 in the finished scores, or in scores and gradient. The NaN arose all the same, and in a "
             "framework that computes the gradient itself, it would be in all weights after one step. Do not let it arise.",
             {GUARD: "largest", RETURN: "return np.nan_to_num(scores), np.nan_to_num(gradient)"},
             "pytorch/pytorch#41508",
@@ -157,8 +157,9 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "fill-too-small",
-            "You fill hidden logits with a number that visible ones can be below. It is then the largest of its row, and "
-            "nothing is left of the visible ones. Nothing is below -∞.",
+            "You fill hidden logits with a number that visible ones can be below, or you subtract a number that is no "
+            "logit of the row, such as 0. It is then larger than all visible ones, and nothing is left of them. Only -∞ "
+            "is below every logit.",
             {MASKED: MASKED.replace("-np.inf", "-1e4"), SCORES: SCORES + " * mask[:, None]"},
         ),
         Wrong(
@@ -217,6 +218,26 @@ EXERCISE = Exercise(
                 MASKED: "empty = ~mask.any(axis=-1)\n    mask[empty] = True\n    " + MASKED,
                 RETURN: "shown = ~empty[:, None, :, None]\n"
                 "    return np.where(shown, scores, 0), np.where(shown, gradient, 0)",
+            },
+        ),
+        Wrong(
+            "mask-inverted",
+            "You hide where the mask is True. True means that t may attend to s.",
+            {MASKED: "masked = np.where(mask[:, None], -np.inf, logits)"},
+            "PyTorch's attention modules, where True means hidden",
+        ),
+        Wrong(
+            "gradient-sum-over-all",
+            "In the gradient, you summed s · g over the whole array. Each row has a sum of its own: sum over the keys.",
+            {GRADIENT: "gradient = scores * (upstream - np.sum(scores * upstream))"},
+        ),
+        Wrong(
+            "logits-clipped",
+            "You cut large logits off at a bound. Beyond it they are all equal, and their scores too. Large logits stay "
+            "apart if you subtract the largest one of each row.",
+            {
+                f"np.exp(masked - {GUARD})": "np.exp(np.clip(np.where(mask[:, None], logits, 0.0), -500, 500)) "
+                "* mask[:, None]"
             },
         ),
     ),

@@ -119,5 +119,32 @@ EXERCISE = Exercise(
             "id with 0.",
             {PADDING: "padding = ((ids != 0) | (ids == 0).all(axis=1, keepdims=True))[:, None, :]"},
         ),
+        Wrong(
+            "padding-inverted",
+            "You inverted only the padding mask: it is True at padding, while your look-ahead mask is True where "
+            "attention is allowed.",
+            {PADDING: PADDING.replace("!=", "==")},
+        ),
+        Wrong(
+            "masks-inverted-and",
+            "You made both masks True where attention is hidden, and combined them with AND. Here True means allowed. "
+            "Of two masks that hide, one is enough, so even there AND is wrong.",
+            {
+                PADDING: PADDING.replace("!=", "=="),
+                LOOK: "look_ahead = ~np.tril(np.ones((positions, positions), bool))",
+            },
+        ),
+        Wrong(
+            "padding-from-first-zero",
+            "You hide everything from the first 0 on. Padding can come first, with the words behind it: look at each "
+            "id by itself.",
+            {PADDING: "padding = np.logical_and.accumulate(ids != 0, axis=1)[:, None, :]"},
+        ),
+        Wrong(
+            "diagonal-opened",
+            "In the combined mask, you let each position attend to itself, at padding too. Padding is hidden from "
+            "every query, even if nothing is left to attend to.",
+            {RETURN: RETURN.replace("padding & look_ahead", "padding & look_ahead | np.eye(positions, dtype=bool)")},
+        ),
     ),
 )

@@ -95,5 +95,23 @@ EXERCISE = Exercise(
             "You leave the first position of a sentence of padding visible. A 0 is padding wherever it stands.",
             {COMPARED: COMPARED + "\n    allowed[~allowed.any(axis=1), 0] = True"},
         ),
+        Wrong(
+            "padding-as-in-the-course",
+            "Your mask is that of the course's first version: 1 at padding, in floats, with an axis for the heads. Here it "
+            "is boolean, True at words, and (B, 1, S).",
+            {COMPARED: "allowed = np.equal(ids, 0) * 1.0", LAST: "return allowed[:, None, None, :]"},
+            "seed 000's course",
+        ),
+        Wrong(
+            "padding-from-first-zero",
+            "You hide everything from the first 0 on. Words can come after padding: look at each id by itself.",
+            {COMPARED: "allowed = np.logical_and.accumulate(np.not_equal(ids, 0), axis=1)"},
+        ),
+        Wrong(
+            "padding-on-both",
+            "Your mask is (B, S, S), and hides the rows of padding too. It says only which keys may be attended to, so it "
+            "has one row for all queries.",
+            {LAST: "return allowed[:, None, :] & allowed[:, :, None]"},
+        ),
     ),
 )

@@ -72,5 +72,47 @@ EXERCISE = Exercise(
             {POWER: "power = np.power(10000.0, 2 * pair / (d - 1))"},
             "Vaswani et al. 2017, section 3.5",
         ),
+        Wrong(
+            "pair-by-remainder",
+            "You take the remainder k % 2, which tells sine from cosine. The pair of a feature is how many pairs come "
+            "before it.",
+            {PAIR: "pair = k % 2"},
+        ),
+        Wrong(
+            "positions-numbered-anew",
+            "You number the rows 0, 1, 2 and so on. `positions` may hold other numbers, or only some: use the numbers "
+            "in it.",
+            {LAST: "return np.arange(len(positions))[:, None] / power"},
+        ),
+        Wrong(
+            "features-numbered-anew",
+            "You number the columns 0, 1, 2 and so on. `k` may hold only some of the features: use the numbers in it.",
+            {PAIR: "pair = np.arange(k.shape[1]) // 2"},
+        ),
+        Wrong(
+            "positions-sines-taken",
+            "You take the sine of the angles. Return the angles: sines and cosines come in the next exercise.",
+            {LAST: "return np.sin(positions / power)"},
+        ),
+        Wrong(
+            "sines-and-cosines-taken",
+            "You take sines and cosines. Return the angles: sines and cosines come in the next exercise.",
+            {
+                LAST: "angles = positions / power\n"
+                "    angles[:, 0::2], angles[:, 1::2] = np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])\n"
+                "    return angles"
+            },
+        ),
+        Wrong(
+            "power-divided-by-width",
+            "You divide the power by d. `a ** b / c` is `(a ** b) / c`: the exponent needs brackets around it.",
+            {POWER: "power = np.power(10000.0, 2 * pair) / d"},
+        ),
+        Wrong(
+            "rows-and-columns-numbered-anew",
+            "You number rows and columns 0, 1, 2 and so on. `positions` and `k` may hold other numbers, or only some: use "
+            "the numbers in them.",
+            {PAIR: "pair = np.arange(k.shape[1]) // 2", LAST: "return np.arange(len(positions))[:, None] / power"},
+        ),
     ),
 )

@@ -122,5 +122,28 @@ EXERCISE = Exercise(
                 LAST: "return encoding[None, :positions]",
             },
         ),
+        Wrong(
+            "rows-for-columns",
+            "You put sines into every second row, and cosines into the others. Rows are positions; the features are "
+            "columns, the last axis.",
+            {
+                BOTH: "encoding[0::2] = np.sin(angles[0::2])\n    encoding[1::2] = np.cos(angles[1::2])",
+            },
+        ),
+        Wrong(
+            "pairs-halved-twice",
+            "You pass the numbers of the pairs to `get_angles`, and it halves them once more. It takes the features.",
+            {ANGLES: ANGLES.replace("np.arange(d)[None, :]", "np.arange(d)[None, :] // 2")},
+        ),
+        Wrong(
+            "cosine-of-sine",
+            "You replace all angles by their sines, and then take cosines of these. Keep the angles until both are made.",
+            {BOTH: "encoding = np.sin(angles)\n    encoding[:, 1::2] = np.cos(encoding[:, 1::2])"},
+        ),
+        Wrong(
+            "width-is-positions",
+            "You pass the number of positions to `get_angles` as its `d`. That is the number of features.",
+            {ANGLES: ANGLES.replace(", d)", ", positions)")},
+        ),
     ),
 )

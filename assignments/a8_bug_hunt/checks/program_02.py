@@ -86,6 +86,12 @@ EXERCISE = Exercise(
             {SUM: SUM.replace("1", "(1, 3)"), LARGEST: LARGEST.replace("1", "(1, 3)")},
             "facebookresearch/detr#247, singhgautam/slate#3",
         ),
+        Wrong(
+            "logits-clipped",
+            "You cut large logits or their exponentials off at a bound. Beyond it they are all equal, and so are the "
+            "scores. The program subtracted the largest logit before exp, which keeps them apart.",
+            {f"logits - {LARGEST}": "np.clip(logits, -50, 50)"},
+        ),
     ),
     bank=trial,
     bank_result=bank_without(MISTAKE, lambda output: np.transpose(output, (2, 0, 1, 3))),
