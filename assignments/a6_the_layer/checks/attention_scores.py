@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
+from kmha.course.exercises import EXACT, Check, Exercise, Wrong, sizes, standard
 
 WIDE = 'wide = keras.backend.result_type(query.dtype, "float32")'
 LOGITS = 'logits = ops.einsum("BTHO,BSHO->BHTS", ops.cast(query, wide), ops.cast(key, wide))'
@@ -46,6 +46,13 @@ def draw_empty(rng):
     found = draw(rng)
     found["mask"][:, 0] = False
     return found
+
+
+def draw_single(rng):
+    """Return a mask that shows a single key to every query, so that its score is 1, in any precision."""
+    found = draw(rng)
+    places = rng.integers(0, found["mask"].shape[-1], (*found["mask"].shape[:2], 1))
+    return {**found, "mask": np.arange(found["mask"].shape[-1]) == places}
 
 
 def draw_half(rng):
@@ -176,7 +183,8 @@ EXERCISE = Exercise(
         *standard(draw, signature=1, shape=1, values=4, ask=called, times=2),
         Check("edge", "without a mask", 1, draw_plain, called, times=1),
         Check("edge", "with a mask for each head, and with sizes of 1 in masks", 1, draw_heads, shapes, times=1),
-        Check("edge", "a row with nothing to attend to is zeros", 2, draw_empty, called, times=1),
+        Check("edge", "a row with nothing to attend to is zeros", 1, draw_empty, called, times=1),
+        Check("edge", "a query that sees a single key gives it the score 1", 1, draw_single, called, tolerance=EXACT),
         Check(
             "gradient",
             "traced for sentences of any length, with its gradient, in rows with nothing to attend to as well",
@@ -353,6 +361,30 @@ EXERCISE = Exercise(
             "logits-returned",
             "With a mask, you return the logits. Return the scores, after the softmax.",
             {"return ops.cast(scores, query.dtype)": "return ops.cast(logits, query.dtype)"},
+        ),
+        Wrong(
+            "added-to-sum",
+            "You add a small number to the sum of the exponentials, so the scores of a row sum to less than 1. If you "
+            "subtract each row's largest logit first, the sum is never 0, and needs no such number.",
+            {
+                SOFTMAX: "logits = ops.where(mask, logits, -1e30)\n"
+                "    powers = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))\n"
+                "    scores = powers / (ops.sum(powers, axis=-1, keepdims=True) + 1e-6)",
+                PLAIN: "powers = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))\n"
+                "        return ops.cast(powers / (ops.sum(powers, axis=-1, keepdims=True) + 1e-6), query.dtype)",
+            },
+            "the 1e-6 or 1e-9 of many own softmaxes",
+        ),
+        Wrong(
+            "heads-axis-always",
+            "You add an axis for the heads to every mask. A mask of four axes already has it: look at the number of axes.",
+            {"    if len(mask.shape) == 3:\n        " + AXIS: "    " + AXIS},
+        ),
+        Wrong(
+            "returned-float32-always",
+            "Your scores stay float32 when the query is float16, with a mask and without. Cast them back to the query's "
+            "dtype.",
+            {"return ops.cast(scores, query.dtype)": "return scores", PLAIN: "return ops.softmax(logits, axis=-1)"},
         ),
     ),
 )
