@@ -198,11 +198,13 @@ def draw(rng):
 
 
 def draw_right(rng):
+    """Draw right layers with large logits, and one that goes wrong after them."""
     names = (
         "the right layer",
         "the right layer, with rounding",
         "the right layer, just within the limit",
         "the right layer, one number within the limit",
+        "one number a little wrong",
     )
     return draw_suspects(rng, names, large=2_000.0)
 
@@ -245,7 +247,7 @@ EXERCISE = Exercise(
         Check("values", "suspects with one mistake each", 6, draw, named, judge_names, times=2, apart="steps"),
         Check(
             "edge",
-            "a right layer is not suspected, whatever its rounding",
+            "with logits of thousands: a right layer is not suspected, whatever its rounding, and a wrong one is",
             2,
             draw_right,
             named,
@@ -455,6 +457,41 @@ EXERCISE = Exercise(
             {
                 CLOSE: "off = np.abs(steps[name] - array) > 1e-4 * np.abs(array).max()\n"
                 '        if np.any(off) or (name == "scores" and not np.all(np.isfinite(steps[name]))):'
+            },
+        ),
+        Wrong(
+            "output-only-within-limits",
+            "You look at the output first, and stop if it is right. A wrong key can give a right output: the softmax takes "
+            "away what is the same for all keys.",
+            {
+                LOOP: 'same = steps["output"].shape == right["output"].shape\n'
+                '    limit = 1e-4 * np.abs(right["output"]).max()\n'
+                '    if same and np.all(np.abs(steps["output"] - right["output"]) <= limit):\n'
+                '        return ""\n    ' + LOOP
+            },
+        ),
+        Wrong(
+            "logits-masked",
+            "You compare the logits after masking them. -∞ among them makes your limit infinite, so that no logits are too "
+            "far off. This step is not yet masked: mask a copy.",
+            {MASKED: MASKED + '\n    right["logits"] = masked'},
+        ),
+        Wrong(
+            "all-must-differ",
+            "You suspect a step only if all of its elements are too far off. One is enough.",
+            {
+                CLOSE: "good = np.isfinite(steps[name])\n"
+                "        if not good.all() or np.all(np.abs(steps[name] - array) > 1e-4 * np.abs(array).max()):"
+            },
+        ),
+        Wrong(
+            "softmax-overflow-unseen",
+            "Your own scores overflow for large logits and become NaN. No difference from NaN is too large, so you suspect "
+            "nothing. Subtract each query's own largest logit first.",
+            {
+                "masked - masked.max(axis=-1, keepdims=True)": "masked",
+                CLOSE: "good = np.isfinite(steps[name])\n"
+                "        if not good.all() or np.any(np.abs(steps[name] - array) > 1e-4 * np.abs(array).max()):",
             },
         ),
     ),
