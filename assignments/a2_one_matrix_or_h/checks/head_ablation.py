@@ -132,5 +132,25 @@ EXERCISE = Exercise(
             "You return 0 for a head without which the loss falls. Its importance is negative.",
             {RISE: "rises.append(max(loss(without) - loss(mixed), 0.0))"},
         ),
+        Wrong(
+            "loss-of-absolutes",
+            "Your loss is the mean of the absolute differences. It is the mean of their squares.",
+            {LOSS: "return np.mean(np.abs(output - target))"},
+        ),
+        Wrong(
+            "loss-rooted",
+            "You took the root of the mean square. The loss is the mean of the squares itself.",
+            {LOSS: "return np.sqrt(np.mean(np.square(output - target)))"},
+        ),
+        Wrong(
+            "loss-divided",
+            "You divided the two losses. The importance is how much the loss rises: their difference.",
+            {RISE: RISE.replace(" - ", " / ")},
+        ),
+        Wrong(
+            "outputs-averaged",
+            "You averaged the heads in the output. It is their sum.",
+            {LOSS: LOSS.replace("output - target", "output / mixed.shape[2] - target")},
+        ),
     ),
 )

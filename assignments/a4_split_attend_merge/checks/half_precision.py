@@ -116,7 +116,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "half-product-cast",
-            "You cast the product of query and key to float32. That is too late: where it exceeds 65,504, it is ∞ already. "
+            "You multiply query and key in float16. Where the product exceeds 65,504, it is ∞, and it is too late to cast it. "
             "Cast query and key first.",
             {
                 CAST: "",
@@ -208,6 +208,48 @@ EXERCISE = Exercise(
                 MASKED: "empty = ~mask.any(axis=-1)\n    mask[empty] = True\n    " + MASKED,
                 RETURN: "output = np.where(empty[:, None, :, None], 0, scores @ value)\n    return output.astype(np.float16)",
             },
+        ),
+        Wrong(
+            "empty-row-averaged",
+            "A row with nothing to attend to is averaged over all values, because all its logits are the same very "
+            "negative number. It must give zeros.",
+            {MASKED: MASKED.replace("-np.inf", "-1e30")},
+        ),
+        Wrong(
+            "fill-too-small",
+            "You fill hidden logits with a number that visible ones can be below in float32. It is then the largest of its "
+            "row, and nothing is left of the visible ones. Nothing is below -∞.",
+            {
+                MASKED: MASKED.replace("-np.inf", "-65504.0"),
+                RETURN: "scores = np.where(mask[:, None], scores, 0)\n    " + RETURN,
+            },
+        ),
+        Wrong(
+            "mask-inverted",
+            "You hide where the mask is True. True means that t may attend to s.",
+            {MASKED: "masked = np.where(mask[:, None], -np.inf, logits)"},
+            "PyTorch's attention modules, where True means hidden",
+        ),
+        Wrong(
+            "softmax-over-queries",
+            "You took the softmax over the queries. Each query distributes its scores over the keys, the last axis.",
+            {
+                "masked.max(axis=-1, keepdims=True)": "masked.max(axis=-2, keepdims=True)",
+                "powers.sum(axis=-1, keepdims=True)": "powers.sum(axis=-2, keepdims=True)",
+            },
+            "labmlai/annotated_deep_learning_paper_implementations#146",
+        ),
+        Wrong(
+            "scale-without-root",
+            "You divided the logits by O instead of √O.",
+            {LOGITS: LOGITS.replace(" ** 0.5", "")},
+            "delzac/cntkx#10",
+        ),
+        Wrong(
+            "logits-clipped",
+            "You cut large logits off at a bound. Beyond it they are all equal, and their scores too. In float32 they need "
+            "no bound, if you subtract the largest one of each row.",
+            {MASKED: "logits = np.clip(logits, -80, 80)\n    " + MASKED},
         ),
     ),
 )

@@ -90,5 +90,11 @@ EXERCISE = Exercise(
                 RESHAPE: "array.reshape(batch, positions, width // num_heads, num_heads)",
             },
         ),
+        Wrong(
+            "features-repeated",
+            "You gave every head all features. Each head gets a part of them, H·O / H = O features.",
+            {RETURN: "return np.repeat(array[:, None], num_heads, axis=1)"},
+            "seed 003, on sections of the embedding",
+        ),
     ),
 )

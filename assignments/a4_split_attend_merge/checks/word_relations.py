@@ -154,5 +154,15 @@ EXERCISE = Exercise(
             "Your kernels have the dtype of the words. If these are integers, a strength of 2.5 becomes 2.",
             {"np.zeros((words.shape[1], len(pairs)))": "np.zeros((words.shape[1], len(pairs)), words.dtype)"},
         ),
+        Wrong(
+            "strength-forgotten",
+            "You wrote 1 into both kernels. The strength of each relation belongs into the query kernel.",
+            {ASKS: ASKS.replace("strengths", "1")},
+        ),
+        Wrong(
+            "likeness-of-features",
+            "You compared the features with each other, (I, I). The likeness compares the words, (T, T).",
+            {LIKENESS: '"likeness": words.T @ words'},
+        ),
     ),
 )

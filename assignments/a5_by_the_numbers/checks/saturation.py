@@ -149,5 +149,20 @@ EXERCISE = Exercise(
             "1/√d_k: leave it out.",
             {GRADIENT: GRADIENT + "\n    gradient = np.stack([gradient[0], gradient[1] / np.sqrt(size)])"},
         ),
+        Wrong(
+            "largest-logit",
+            "You returned the largest logit. The largest probability is that of the softmax.",
+            {"largest = scores.max(axis=-1)": "largest = argument.max(axis=-1)"},
+        ),
+        Wrong(
+            "largest-place",
+            "You returned where the largest probability is. Return the probability: `max`, not `argmax`.",
+            {"largest = scores.max(axis=-1)": "largest = scores.argmax(axis=-1)"},
+        ),
+        Wrong(
+            "gradient-spectral-norm",
+            "You took the largest singular value of the derivative. The Frobenius norm is the root of the sum of all squares.",
+            {GRADIENT: "gradient = np.linalg.norm(jacobian, 2, axis=(-2, -1))"},
+        ),
     ),
 )

@@ -214,6 +214,12 @@ EXERCISE = Exercise(
             "Your output has the dtype of the values. If these are integers, the fractions of the output are lost.",
             {LAST: "return np.matmul(weights, v).astype(v.dtype), weights"},
         ),
+        Wrong(
+            "none-hides-all",
+            "You use the mask even if it is None, and NumPy takes None for False: everything is hidden. Without a mask, "
+            "nothing is.",
+            {"np.ones(logits.shape, bool) if mask is None else ": ""},
+        ),
     ),
     bank=lambda inputs: Trial(
         "attention", inputs["q"][:, None], inputs["k"][:, None], inputs["v"][:, None], mask=inputs["mask"]
