@@ -13,6 +13,7 @@ from kmha.course.judging.planning import Plan
 from kmha.sandbox.sandbox import CallResult
 
 LONGEST_NAME = 60
+NOT_WHOLE = "contains floats, expected integers."  # so ends what a check of the shape says of them
 _FORM = ("signature", "unchanged")  # layers whose messages say everything
 # Facts about one check that other checks cannot contradict.
 _OF_ITSELF = ("sums-along-wrong-axis", "rows-do-not-sum-to-one", "result-nan", "result-infinite")
@@ -55,6 +56,12 @@ def kind_of_mistake(
             id, says = found
             where = "" if check.layer in ("shape", "values") else f" This shows in the check “{check.says}”."
             return NamedMistake(id, says[:LONGEST] + where)
+    if failed and all(str(outcome.problem).endswith(NOT_WHOLE) for outcome in grade.outcomes if outcome.problem):
+        return NamedMistake(
+            "floats-for-integers",
+            "Your numbers are right, but they are floats where integers are asked for, as for a size or an index. `/`, "
+            "`np.zeros` and a product with 1.0 give floats. `//`, `dtype=int` and `int` give integers.",
+        )
     return _changed_argument(grade, plan, results)
 
 

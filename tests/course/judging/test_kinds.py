@@ -1,6 +1,7 @@
 import numpy as np
 
 from kmha.course.exercises import Check
+from kmha.course.judging.comparing import difference
 from kmha.course.judging.kinds import kind_of_mistake, missing_return
 from kmha.course.judging.marking import Grade, Outcome
 from kmha.course.judging.planning import Plan
@@ -90,6 +91,21 @@ def test_what_other_checks_contradict_is_not_said():
     assert kind(flat, wrong) is None
     assert kind(wrong, np.broadcast_to(other[:1], other.shape)) is None
     assert kind(flat, np.broadcast_to(other[:1], other.shape)) == "result-same-along-axis"
+
+
+def test_floats_that_should_be_integers():
+    """Nothing was said of them, since the numbers are right."""
+    right = np.arange(5)
+    checks = [Check(layer, layer, 1, draw=lambda rng: {}) for layer in ("shape", "values")]
+    plan = Plan((Call({}),), ((0,), (0,)))
+    says = difference(right * 1.0, right, 1e-5, form_only=True)
+
+    def kind(*problems, received=right * 1.0):
+        outcomes = tuple(Outcome(check, 0, problem) for check, problem in zip(checks, problems, strict=True))
+        return kind_of_mistake(Grade("a1.f", outcomes), plan, [CallResult(received)], [CallResult(right)])
+
+    assert kind(says, None).id == "floats-for-integers"
+    assert kind(says, "it differs.", received=np.array([0.3, 2, 5, 1, 8])) is None
 
 
 def test_an_argument_that_is_written_into():
