@@ -182,6 +182,23 @@ EXERCISE = Exercise(
             "You made one array of the list. Query and key can have different lengths, T and S.",
             {"query, key = inputs[0], inputs[1]": "query, key = np.stack(inputs) if len(inputs) == 2 else inputs[:2]"},
         ),
+        Wrong(
+            "softmax-not-normalised",
+            "You did not divide the exponentials by their sum. The scores of a query must sum to one.",
+            {"scores = powers / powers.sum(axis=-1, keepdims=True)": "scores = powers"},
+        ),
+        Wrong(
+            "merge-divided-by-heads",
+            "You averaged what the heads add to the output. Sum it.",
+            {
+                'return np.einsum("BTHO,HOE->BTE", mixed, output_kernel)': 'return np.einsum("BTHO,HOE->BTE", mixed, output_kernel) / len(output_kernel)'
+            },
+        ),
+        Wrong(
+            "merge-projection-missing",
+            "You returned the heads side by side. Multiply each by its part of the output kernel, and sum.",
+            {'return np.einsum("BTHO,HOE->BTE", mixed, output_kernel)': "return mixed.reshape(*mixed.shape[:2], -1)"},
+        ),
     ),
     bank=trial,
 )

@@ -143,5 +143,22 @@ EXERCISE = Exercise(
             "of its rows.",
             {RESULT: RESULT.replace("axis=0", "axis=int(output_kernel.shape[1] == len(output_kernel))")},
         ),
+        Wrong(
+            "key-kernel-whole",
+            "You left the head in the key kernel. Query and key then have different numbers of heads, and cannot meet. "
+            "Remove it there too.",
+            {RESULT: RESULT.replace("*inner", "inner[0], key_kernel, inner[2]")},
+        ),
+        Wrong(
+            "size-is-heads",
+            "You took the number of heads for the size of a head. That is the number of columns, divided by the number of "
+            "heads.",
+            {SIZE: "size = num_heads", GONE: "gone = np.arange(len(output_kernel))[head * size : (head + 1) * size]"},
+        ),
+        Wrong(
+            "last-column-left",
+            "You left one column of the head. The end of a slice is not in it: do not subtract 1.",
+            {GONE: GONE.replace("(head + 1) * size", "(head + 1) * size - 1")},
+        ),
     ),
 )

@@ -155,5 +155,19 @@ EXERCISE = Exercise(
             "You made the keys the rows of the logits. The order is (B, H, T, S): a row for each query.",
             {BILINEAR: BILINEAR.replace("->BHTS", "->BHST"), PRODUCT: f"np.swapaxes({PRODUCT}, -1, -2)"},
         ),
+        Wrong(
+            "kernels-multiplied-by-element",
+            "You multiplied the kernels element by element, (H, I, O). Each of the query's I features meets each of the "
+            "key's: the result is (H, I, I).",
+            {
+                'np.einsum("HIO,HJO->HIJ", query_kernel, key_kernel)': "query_kernel * key_kernel",
+                BILINEAR: '"BTI,HIO,BSI->BHTS", query, bilinear, key',
+            },
+        ),
+        Wrong(
+            "key-with-query-kernel",
+            "You projected the key with the query's kernel. It has a kernel of its own.",
+            {KEY: KEY.replace("key_kernel", "query_kernel")},
+        ),
     ),
 )

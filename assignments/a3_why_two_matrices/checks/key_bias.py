@@ -168,5 +168,23 @@ EXERCISE = Exercise(
             "You remove all axes of size 1. With one sentence, one head or one query, these axes have to stay.",
             {CHANGE: "change = np.squeeze(queries @ key_bias[:, :, None])"},
         ),
+        Wrong(
+            "scores-not-scaled",
+            "You took the softmax of logits that are not divided by √O. Scale them first, as for the change.",
+            {
+                "return change, softmax(with_bias), softmax(without)": "return change, softmax(with_bias / scale), softmax(without / scale)"
+            },
+        ),
+        Wrong(
+            "scores-subtracted",
+            "You subtracted the scores, which are the same. The change is what the key bias adds to the logits, before the "
+            "softmax.",
+            {CHANGE: "change = np.zeros(queries.shape[:-1])"},
+        ),
+        Wrong(
+            "scale-of-features",
+            "You divided by √I, the root of the number of input features. O is the last size of the kernels.",
+            {"scale = query_kernel.shape[-1] ** -0.5": "scale = query_kernel.shape[1] ** -0.5"},
+        ),
     ),
 )

@@ -110,5 +110,13 @@ EXERCISE = Exercise(
             "You divided the OV matrix by √O. That scale belongs to the logits, not to the values.",
             {MATRICES: MATRICES + " / value_kernel.shape[-1] ** 0.5"},
         ),
+        Wrong(
+            "summands-side-by-side",
+            "You put the summands of the heads side by side. Each of them is as wide as the output already: sum them.",
+            {
+                RETURN: "joined = np.concatenate(list(np.swapaxes(summands, 0, 1)), axis=-1)\n"
+                "    return matrices, summands, joined"
+            },
+        ),
     ),
 )

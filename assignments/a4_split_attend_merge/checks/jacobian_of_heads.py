@@ -114,5 +114,15 @@ EXERCISE = Exercise(
             "You take small derivatives for 0. The elements of a kernel are not rounded: compare them with 0 itself.",
             {ANY: "influential = np.any(~np.isclose(jacobian, 0), axis=1)"},
         ),
+        Wrong(
+            "positive-only",
+            "You counted a feature only if a derivative is positive. A negative one is an influence too: compare with 0.",
+            {ANY: ANY.replace("!=", ">")},
+        ),
+        Wrong(
+            "all-heads-together",
+            "You counted the features of all heads together. Each head has a number of its own, (H,).",
+            {RETURN: RETURN.replace("influential.sum(axis=-1)", "influential.any(axis=0).sum()")},
+        ),
     ),
 )
