@@ -164,5 +164,28 @@ EXERCISE = Exercise(
             },
             "reczoo/FuxiCTR#30",
         ),
+        Wrong(
+            "heads-split-by-reshape",
+            "You split the heads with a reshape to (B, H, T, O) and no transpose, which mixes positions and features. Cut "
+            "the last axis first, then move the heads.",
+            {
+                CUT: "np.swapaxes(array.reshape(array.shape[0], num_heads, array.shape[1], -1), 1, 2) for array in (query, key, value)",
+                ONE_LOGITS: "one_logits = query @ np.swapaxes(key, 1, 2) / np.sqrt(query.shape[-1])",
+            },
+        ),
+        Wrong(
+            "heads-not-merged",
+            "You returned the results of the heads with an axis of their own. Move the heads back behind the positions, and "
+            "join them with the features.",
+            {HEADS: '"heads": np.swapaxes(heads, 1, 2)'},
+        ),
+        Wrong(
+            "mix-key",
+            "You mixed the keys with the scores. Keys are compared; values are mixed.",
+            {
+                "softmax(heads_logits), value_heads": "softmax(heads_logits), key_heads",
+                ONE: ONE.replace("value", "key"),
+            },
+        ),
     ),
 )

@@ -160,5 +160,28 @@ EXERCISE = Exercise(
             {LOGITS: LOGITS.replace("query.shape[-1]", "inputs.shape[-1]")},
             "lucidrains/vit-pytorch#65, omihub777/ViT-CIFAR#11",
         ),
+        Wrong(
+            "key-is-value-with-shared-scores",
+            "Where the key is the value, you used the scores of the shared query kernel. There, all three kernels make the "
+            "scores.",
+            {KEYS: KEYS.replace("scores", "shared")},
+        ),
+        Wrong(
+            "query-is-key-with-first-scores",
+            "Where the query kernel is the key kernel, you mixed with the scores of all three kernels. Use the scores "
+            "that the shared kernel makes.",
+            {SHARED: SHARED.replace("shared", "scores")},
+        ),
+        Wrong(
+            "keys-as-rows",
+            "You made the keys the rows of the scores. Each query is a row, which sums to one over the keys.",
+            {LOGITS: LOGITS.replace("query @ np.swapaxes(key, 1, 2)", "key @ np.swapaxes(query, 1, 2)")},
+        ),
+        Wrong(
+            "scale-without-root",
+            "You divided the logits by O instead of √O.",
+            {LOGITS: LOGITS.replace("np.sqrt(query.shape[-1])", "query.shape[-1]")},
+            "delzac/cntkx#10",
+        ),
     ),
 )
