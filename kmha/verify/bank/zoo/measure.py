@@ -96,6 +96,7 @@ def measure(
         tasks = list(_tasks(plan, entries, drawn, known))
         total = sum(len(task.get("ids", (0,))) for task in tasks)
         for count, (task, result) in enumerate(workers.run(plan.table, tasks, plan.limit, jobs), 1):
+            result = workers.alone(plan.table, task, result, plan.limit)
             add(_labelled(task, result, entries[task["entry"]]))
             progress(task["name"], count, total)
     return [each for each in found if each["do"] == "right" or (each["entry"], each.get("id")) in drawn]

@@ -27,6 +27,8 @@ ENVIRONMENT = {
 }
 # Frameworks whose code can share a process.
 SHARED = {"keras": "tensorflow", "numpy": "torch"}
+# Outcomes of which the reason may be another package in the same process.
+AGAIN = (diagnoses.ACCUSED, diagnoses.WRONG_ID, diagnoses.CRASHED, diagnoses.REFUSED)
 PATIENCE = 4  # a worker is killed after this many times the limit of one diagnosis, and this many seconds
 IMPORTS = 120.0  # seconds that importing packages may take
 
@@ -81,6 +83,19 @@ def run(
     finally:
         for worker in workers:
             _stop(worker)
+
+
+def alone(table: str, task: Mapping[str, Any], result: dict[str, Any], limit: float) -> dict[str, Any]:
+    """Return the result of a diagnosis that is made in a process of its own, if the one in a shared process went wrong.
+
+    A package may change what the packages after it import, such as functions of torch. Whoever diagnoses one layer does
+    not have the others in the process.
+    """
+    if result.get("outcome") not in AGAIN:
+        return result
+    one = {name: value for name, value in task.items() if name != "done"}
+    one |= {"ids": [result["id"]]} if task["do"] == "mutants" else {}
+    return next((second for _, second in run(table, [one], limit, jobs=1)), result)
 
 
 def _share(waiting: dict[str, list[dict[str, Any]]], jobs: int) -> list[dict[str, Any]]:

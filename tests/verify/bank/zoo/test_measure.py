@@ -108,6 +108,32 @@ def test_a_crash_and_a_hang_are_counted(tmp_path, monkeypatch):
     assert found[2]["outcome"] in ("right", "accused")  # it overflows where logits are large
 
 
+@pytest.mark.slow
+def test_what_another_package_breaks_is_diagnosed_alone(tmp_path, monkeypatch):
+    source = (
+        "import numpy as np\n"
+        "from kmha.verify.bank.zoo.entry import Entry\n"
+        "factor = 1\n"
+        "def attention(query, key, value):\n"
+        "    logits = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])\n"
+        "    powers = np.exp(logits - logits.max(-1, keepdims=True))\n"
+        "    return factor * (powers / powers.sum(-1, keepdims=True)) @ value\n"
+        "def breaking(query, key, value):\n"
+        "    global factor\n"
+        "    factor = 0\n"
+        "    return attention(query, key, value)\n"
+        "names = ('breaking', 'attention')\n"
+        "ENTRIES = [Entry('numpy', f'zoo_of_two:{name}', 'attention', 'numpy') for name in names]\n"
+    )
+    (tmp_path / "zoo_of_two.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    table = "zoo_of_two:ENTRIES"
+    tasks = [{"do": "right", "entry": number, "seed": 0, "framework": "numpy"} for number in range(2)]
+    (_, broken), (task, shared) = workers.run(table, tasks, 20.0, jobs=1)
+    assert (broken["outcome"], shared["outcome"]) == ("accused", "accused")
+    assert workers.alone(table, task, shared, 20.0)["outcome"] == "right"
+
+
 def test_an_interrupted_measurement_resumes(tmp_path, monkeypatch):
     made = []
 
