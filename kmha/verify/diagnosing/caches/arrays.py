@@ -96,6 +96,24 @@ def cache_of(result: Any, given: Any, count: int) -> Any:
     return kept[-1] if kept else rest[-1] if rest and rest[-1] is not None and given is None else given
 
 
+def appended(cache: Any, new: Any, start: int, count: int, tensor: Callable[[np.ndarray], Any]) -> Any:
+    """Return a cache of `start` positions with `count` new positions after them.
+
+    >>> appended(np.ones((2, 3, 1)), np.zeros((2, 1, 1)), 3, 1, lambda array: array).shape
+    (2, 4, 1)
+
+    Raises:
+        ValueError: The arrays do not have these numbers of positions in one axis.
+    """
+    if isinstance(new, tuple | list):
+        return tuple(appended(*each, start, count, tensor) for each in zip(cache, new, strict=True))
+    shapes = [*zip(np.shape(cache), np.shape(new), strict=True)]
+    places = [axis for axis, sizes in enumerate(shapes) if axis and sizes == (start, count)]
+    if len(places) != 1 or any(one != other for axis, (one, other) in enumerate(shapes) if axis != places[0]):
+        raise ValueError(f"expected one axis of {start} and of {count} new positions. Received: {shapes}.")
+    return tensor(np.concatenate([frameworks.to_numpy(each) for each in (cache, new)], axis=places[0]))
+
+
 def contents(cache: Any) -> list[np.ndarray]:
     """Return copies of the arrays of a cache that is an array or a pair of arrays."""
     parts = cache if isinstance(cache, tuple) else (cache,)

@@ -15,6 +15,9 @@ ADVICE = (
     "diagnose that."
 )
 
+IF_APPENDED = ", if the caller appends what a call returns"
+IF_NOT = " Does the caller pass it on as it is? Then return the keys and values of all positions."
+
 RIGHT_ALONE = "Without its cache it is right."
 ALONE = "Without its cache it is compared with nothing: kmha takes its numbers as right."
 
@@ -52,10 +55,16 @@ def how_sure(found: "Diagnosis") -> str:
 def remark(found: "Diagnosis") -> str:
     """Return a sentence on a cache for the report of a layer that is right without it."""
     judged = "Its cache is right" if found.verdict == RIGHT else "Its cache could not be judged"
-    return f"{judged}: {how_sure(found)}"
+    appends = _decoding(found).appends
+    return f"{judged}{IF_APPENDED if appends else ''}: {how_sure(found)}{IF_NOT if appends else ''}"
 
 
 def details(found: "Diagnosis") -> list[str]:
     """Return how kmha called the cache."""
-    decoding: Decoding = found.candidate.decoding  # type: ignore[attr-defined] # a `CacheCandidate`
+    decoding = _decoding(found)
     return [f"kmha decoded with {decoding.says}, in {decoding.dtype}."] if decoding.says else []
+
+
+def _decoding(found: "Diagnosis") -> Decoding:
+    decoding: Decoding = found.candidate.decoding  # type: ignore[attr-defined] # a `CacheCandidate`
+    return decoding

@@ -29,6 +29,7 @@ class Decoding:
         guessed: Whether the candidate's call has optional arguments that kmha does not understand.
         capacity: Number of positions of a preallocated cache that the candidate keeps, or 0.
         fresh: Function that puts the candidate back into the state before its first call.
+        appends: Whether `step` appends to the cache what a call of the candidate returns.
 
     Example:
 
@@ -62,6 +63,7 @@ class Decoding:
     guessed: bool = False
     capacity: int = 0
     fresh: Callable[[], None] = lambda: None
+    appends: bool = False
 
     def tokens(self, rng: np.random.Generator, batch: int, length: int) -> np.ndarray:
         """Draw random tokens (B, T, I), or ids (B, T) of which none is 0."""

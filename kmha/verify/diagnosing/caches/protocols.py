@@ -65,12 +65,14 @@ class Way:
         made: How the empty cache is made, as text.
         index: Form of the positions, a key of `INDICES`, or "".
         columns: `BUFFER` for a mask over the capacity, `GROWING` for a mask over the positions so far, or `NO_MASK`.
+        appends: Whether a call returns the keys and values of its own positions alone, which the caller appends.
     """
 
     make: Callable[[int, int], Any]
     made: str
     index: str
     columns: str
+    appends: bool = False
 
 
 class Protocol(UncachedCalls):
@@ -141,8 +143,9 @@ class Protocol(UncachedCalls):
         """Yield all usual ways to make a cached call, the likeliest first."""
         index = arrays.index_forms(self.roles["index"]) if "index" in self.roles else [""]
         columns = [BUFFER, GROWING, NO_MASK] if inputs.mask else [NO_MASK]
-        for (made, make), form, each in itertools.product(self._makers(inputs), index, columns):
-            yield Way(make, made, form, each)
+        usual = itertools.product(self._makers(inputs), index, columns)
+        found = [Way(make, made, form, each) for (made, make), form, each in usual]
+        return itertools.chain(found, (dataclasses.replace(way, appends=True) for way in found if way.made == "None"))
 
     def _makers(self, inputs: Inputs) -> list[tuple[str, Callable[[int, int], Any]]]:
         """Return functions of (batch, capacity) that make an empty cache, with what they are called."""
@@ -217,7 +220,10 @@ class Protocol(UncachedCalls):
 
         def step(tokens: np.ndarray, cache: Any, position: int) -> tuple[Any, Any]:
             result = self.callee.call(self._cached(inputs, way, tokens, cache, position, room["capacity"]))
-            return self.output(inputs, result), arrays.cache_of(result, cache, count)
+            new = arrays.cache_of(result, cache, count)
+            if way.appends and position:
+                new = arrays.appended(cache, new, position, tokens.shape[1], self.callee.tensor)
+            return self.output(inputs, result), new
 
         given = f", positions as {way.index}" if way.index else ""
         mask = f", and a mask {inputs.mask_form}" if inputs.mask else ""
@@ -234,6 +240,7 @@ class Protocol(UncachedCalls):
             capacity=0 if way.made.endswith("()") else self._capacity(),
             says=f"its cache made as {way.made}{given}{mask}",
             fresh=self.callee.reset,
+            appends=way.appends,
         )
 
     def _is_guessed(self, inputs: Inputs) -> bool:

@@ -70,7 +70,8 @@ def test_a_model_whose_numbers_alone_are_wrong_gets_no_name(candidate):
         ("returned", ()),
         ("two_caches", ()),
         ("in_a_dict", ()),
-        ("overwritten", ("cache-keeps-last-call",)),
+        ("overwritten", ()),  # right, if the caller appends
+        ("overwritten_in_place", ("cache-keeps-last-call",)),
         ("upper_left", ("cache-causal-corner",)),
         ("shared_by_requests", ()),
     ],
@@ -86,12 +87,15 @@ def test_two_mistakes(candidate):
 
 
 def test_the_report_says_how_sure_it_is_and_what_to_do(candidate):
-    text = str(diagnose(candidate("array_caches", "overwritten")))
-    assert "overwritten is wrong: this mistake in its cache gives the same numbers in all 7 runs" in text.replace(
-        "\n", " "
+    text = str(diagnose(candidate("array_caches", "overwritten_in_place")))
+    assert "overwritten_in_place is wrong: this mistake in its cache gives the same numbers in all 7 runs" in (
+        text.replace("\n", " ")
     )
     assert "cache-keeps-last-call: You overwrote the cache" in text
     assert "Look at the line that writes the new key and value into the cache." in text
+    text = str(diagnose(candidate("array_caches", "overwritten"))).replace("\n", " ")
+    assert "Its cache is right, if the caller appends what a call returns" in text
+    assert "Does the caller pass it on as it is? Then return the keys and values of all positions." in text
 
 
 def test_a_right_function_says_so_for_itself_and_for_its_cache(candidate):

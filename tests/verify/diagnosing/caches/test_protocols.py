@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from kmha.verify import diagnose
 from kmha.verify.diagnosing.caches.cache_diagnosis import examine
 from kmha.verify.diagnosing.caches.decoding import Decoding
 from kmha.verify.diagnosing.caches.protocols import find_decoding, has_cache
@@ -38,6 +39,16 @@ def test_how_modules_take_a_cache(candidate, name, says):
     torch.manual_seed(0)
     options = {"d_in": 12, "d_out": 12, "context_length": 64, "num_heads": 2} if name == "Kept" else {}
     assert find_decoding(candidate("torch_caches", name)(**options), {}).says == says
+
+
+def test_a_caller_that_appends(candidate):
+    """Nothing is overwritten in a layer that returns the keys and values of its own positions alone."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    found = diagnose(candidate("torch_caches", "ReturnsNew")())
+    assert found.right, found
+    assert "Its cache is right, if the caller appends what a call returns" in str(found).replace("\n", " ")
+    assert "cache-loses-last" in diagnose(candidate("torch_caches", "ReturnsNew")(wrong="last lost")).ids
 
 
 def test_no_cache():
