@@ -364,8 +364,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "added-to-sum",
-            "You add a small number to the sum of the exponentials, so the scores of a row sum to less than 1. If you "
-            "subtract each row's largest logit first, the sum is never 0, and needs no such number.",
+            "You add a small number to the sum of the exponentials, so the scores of a row sum to less than 1. Divide "
+            "by the sum itself. Where a row has nothing to attend to, write the zeros afterwards, with `ops.where`.",
             {
                 SOFTMAX: "logits = ops.where(mask, logits, -1e30)\n"
                 "    powers = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))\n"

@@ -84,13 +84,13 @@ def changes(weights, query, value, mask, row):
 
     def one_number(mixed, done):
         mixed = mixed.copy()
-        mixed[row, 0, 0, 0] += 1.2e-4 * np.abs(mixed).max()
+        mixed[row, 0, 0, 0] += 1.5e-4 * np.abs(mixed).max()
         return mixed
 
     def within_the_limit(mixed, done):
         mixed = mixed.copy()
         smallest = np.unravel_index(np.abs(mixed).max(axis=-1).argmin(), mixed.shape[:-1])
-        mixed[(*smallest, 0)] += 8e-5 * np.abs(mixed).max()
+        mixed[(*smallest, 0)] += 6e-5 * np.abs(mixed).max()
         return mixed
 
     def projected(given, role):

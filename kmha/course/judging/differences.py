@@ -176,7 +176,8 @@ def _numbers_for_booleans(cases: Sequence[Case]) -> Found:
             "has the numbers 1 and 0 where True and False are asked for. A comparison gives booleans, and "
             "`.astype(bool)` makes them of numbers."
         )
-    if all(equal(case.received, ~case.expected) for case in cases):
+    has_both = any(case.expected.any() for case in cases) and not all(case.expected.all() for case in cases)
+    if has_both and all(equal(case.received, ~case.expected) for case in cases):
         return "numbers-for-booleans-inverted", (
             "has the number 1 where False is right, and 0 where True is right. Exchange them, and make them booleans."
         )

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from kmha.course.exercises import cells
 from kmha.course.exercises.exercise import Check
+from kmha.course.judging.comparing import same
 from kmha.course.judging.differences import RETURNED_NOTHING, kind_of_difference
 from kmha.course.judging.error_advice import advice
 from kmha.course.judging.marking import LONGEST, Grade, NamedMistake
@@ -47,16 +48,18 @@ def kind_of_mistake(
             found = _kind(indices, plan, results, expected, check.tolerance)
             if found is not None and found[0] not in _OF_ITSELF:
                 everywhere = found[0] in _OF_ALL or check.judge is not None
-                same = [each for each in failed if everywhere or _comparable(each[0], check)]
-                others = [index for _, more in same for index in more if everywhere or not results[index].error]
+                alike_checks = [each for each in failed if everywhere or _comparable(each[0], check)]
+                others = [index for _, more in alike_checks for index in more if everywhere or not results[index].error]
                 every = tuple(dict.fromkeys((*indices, *others)))
-                again = _kind(every, plan, results, expected, max(each.tolerance for each, _ in same))
+                again = _kind(every, plan, results, expected, max(each.tolerance for each, _ in alike_checks))
                 found = again if again is not None and again[0] == found[0] else None
         if found is not None:
             id, says = found
             where = "" if check.layer in ("shape", "values") else f" This shows in the check “{check.says}”."
             return NamedMistake(id, says[:LONGEST] + where)
-    if failed and all(str(outcome.problem).endswith(NOT_WHOLE) for outcome in grade.outcomes if outcome.problem):
+    floats = all(str(outcome.problem).endswith(NOT_WHOLE) for outcome in grade.outcomes if outcome.problem)
+    alike = (same(results[n].value, expected[n].value, check.tolerance) for check, indices in failed for n in indices)
+    if failed and floats and all(alike):
         return NamedMistake(
             "floats-for-integers",
             "Your numbers are right, but they are floats where integers are asked for, as for a size or an index. `/`, "

@@ -206,7 +206,7 @@ def _whole(cases: Cases) -> Found:
     if _always(cases, lambda case: np.trunc(case.expected)):
         return "result-cut-off", (
             "has lost what comes after the decimal point, because its dtype is that of whole numbers. `int`, "
-            "`.astype(int)` and an array made with `dtype=int` do that."
+            "`.astype(int)`, an array made with `dtype=int`, and `//` between whole numbers do that."
         )
     return None
 

@@ -42,6 +42,10 @@ class Adapter:
         """Return whether a layer has no weights, and no call will make any."""
         return False
 
+    def weights_dtype(self, layer: Any) -> str:
+        """Return the dtype of inputs with which a script calls a built layer: that of its weights, if it matters."""
+        return "float64"
+
     def has_weights(self, layer: Any) -> bool:
         """Return whether a layer of a framework has weights, or a call will make them."""
         return False

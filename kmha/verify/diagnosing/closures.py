@@ -9,13 +9,23 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import METHODS, Parameters, call_parameters, parameters, positional_only
 from kmha.verify.diagnosing.copies import with_copies
 from kmha.verify.diagnosing.embedding_candidate import is_embedding
 from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.making_layers import as_layer
-from kmha.verify.diagnosing.plain_adapter import is_array, is_plain, is_plain_layer, is_weights, may_hold
+from kmha.verify.diagnosing.plain_adapter import (
+    is_array,
+    is_plain,
+    is_plain_layer,
+    is_weights,
+    may_hold,
+    places_of,
+)
+from kmha.verify.diagnosing.weights import PACKS
 from kmha.verify.diagnosing.with_parameters import as_class, class_around
 
 MAKES = re.compile("rand|normal|uniform|glorot|xavier")
@@ -86,8 +96,10 @@ def _holder(bound: Any, held: Mapping[str, Any], call_with: Callable[[dict[int, 
         call_with: Function that returns the function that calls the layers. Its argument has what the holder's copies
             of them are, keyed by the ids of their originals.
     """
-    parts = {name: dict(_layers_in(value, name)) or {name: value} for name, value in held.items()}
-    layers = {name: each for found in parts.values() for name, each in found.items()}
+    layers: dict[str, Any] = {}
+    for whole, value in held.items():
+        for name, long_name, layer in [*_layers_in(value, whole)] or [(whole, whole, value)]:
+            layers[long_name if layers.get(name, layer) is not layer else name] = layer
     base: Any = next((kind for each in layers.values() if (kind := _base(each)) is not object), object)
     taken, ids = base(), {id(value) for value in held.values()}
     found = parameters(bound) or _passed_on(layers.values())
@@ -121,14 +133,19 @@ def _passed_on(layers: Iterable[Any]) -> Parameters:
     return call_parameters(called[0], adapter_of(type(called[0])).method) if len(called) == 1 else {}
 
 
-def _layers_in(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the layers of a framework in dicts, lists and tuples, each with a name for an attribute."""
+def _layers_in(value: Any, name: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield the layers of a framework in dicts, lists and tuples, each with a short and a long name for an attribute.
+
+    The short name is the key in a dict, which may tell what a layer is, as an attribute of a layer would.
+    """
     if isinstance(value, dict | list | tuple):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, each in items:
-            yield from _layers_in(each, re.sub(r"\W", "_", f"{name}_{key}"))
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            own = re.sub(r"\W", "_", f"{name}_{key}")
+            for short, long, layer in _layers_in(each, own):
+                is_name = short == own and isinstance(key, str) and key.isidentifier()
+                yield str(key) if is_name else short, long, layer
     elif _has_weights(value):
-        yield name, value
+        yield name, name, value
 
 
 def _with_layers(value: Any, own: Mapping[int, Any]) -> Any:
@@ -163,21 +180,33 @@ def _held(function: Any, bound: Any) -> dict[str, Any]:
     """Return the layers that a function refers to, itself or through other functions, keyed by name.
 
     Beside weights, a number or an object of a plain class may state the number of heads, and such an object may call
-    itself with the weights.
+    itself with the weights. Layers without weights, such as dropout, are held too, because a mode is set for them.
     """
     given = inspect.signature(function).bind_partial(*bound.args, **bound.keywords).arguments
     around, named = _named(function)
     around, named = {**around, **given}, {**named, **given}
     found = {name: value for name, value in named.items() if any(_layers_in(value, name))}
     found |= {name: value for name, value in named.items() if is_plain_object(value)}
-    arrays = {name: value for name, value in named.items() if is_array(value)}
-    found |= arrays if found or is_weights(arrays) else {}
+    arrays = {name: value for name, value in named.items() if _may_be_weights(value)}
+    packed = any(naming.weight(name)[0] in PACKS for name in arrays)
+    found |= arrays if found or packed or is_weights(arrays) else {}
     beside = {name: value for name, value in around.items() if may_hold(value)}
+    beside |= {name: value for name, value in named.items() if is_layer(value) and not isinstance(value, type)}
     beside |= {n: each for n, each in named.items() if type(each) is int and (n in around or _is_heads(n))}
     for layer in found.values():  # a number of heads that a framework's layer states
         inside = getattr(layer, "__dict__", {}).items()
         beside |= {n: each for n, each in inside if type(each) is int and _is_heads(n)}
     return beside | found if found else {}
+
+
+def _may_be_weights(value: Any) -> bool:
+    """Return whether a value is an array of several numbers, or a dict, list or tuple with arrays.
+
+    A mask has two numbers at most.
+    """
+    if isinstance(value, dict | list | tuple):
+        return next(places_of(value), None) is not None
+    return is_array(value) and len(np.unique(frameworks.to_numpy(value))) > 2
 
 
 def _is_heads(name: str) -> bool:

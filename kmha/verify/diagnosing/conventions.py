@@ -146,9 +146,12 @@ def with_identity_kernels(weights: Mapping[str, np.ndarray], heads: int, size: i
     >>> with_identity_kernels({}, 2, 3)["query/kernel"].shape
     (2, 6, 3)
     """
-    weights, width = dict(weights), heads * size
+    weights = dict(weights)
     for role in ALL_ROLES:
         name = f"{role}/kernel"
+        if role == "attention_output" and "value/kernel" in weights:
+            size = weights["value/kernel"].shape[-1]
+        width = heads * size
         if name not in weights:
             axes = (heads, size, width) if role == "attention_output" else (width, heads, size)
             kernel = np.eye(width).reshape(axes)

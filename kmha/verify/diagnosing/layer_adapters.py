@@ -15,7 +15,7 @@ from kmha.verify.diagnosing.attributes import walk
 from kmha.verify.diagnosing.calling import METHODS, call_parameters, constructor, positional_only
 from kmha.verify.diagnosing.copies import copied
 from kmha.verify.diagnosing.jax_adapters import EquinoxAdapter, HaikuAdapter, LinenAdapter, NnxAdapter
-from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_array, is_plain
+from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain
 from kmha.verify.diagnosing.reproduction import SEED
 from kmha.verify.diagnosing.shared_variables import keep, with_shared
 from kmha.verify.diagnosing.weights import Slot, Variable
@@ -250,6 +250,11 @@ class TorchAdapter(Adapter):
     def is_weightless(self, layer: Any) -> bool:
         return not self.variables(layer)
 
+    def weights_dtype(self, layer: Any) -> str:
+        found = (parameter.dtype for parameter in layer.parameters() if parameter.is_floating_point())
+        name = str(next(found, "float64")).removeprefix("torch.")
+        return name if name != "bfloat16" else "float32"  # NumPy has no bfloat16
+
     def has_weights(self, layer: Any) -> bool:
         return next(layer.parameters(), None) is not None
 
@@ -351,7 +356,8 @@ def _has_own(layer_class: type, method: str, package: str) -> bool:
 def is_layer(thing: Any) -> bool:
     """Return whether an object is a layer or module of a known framework."""
     try:
-        return not (is_array(thing) or isinstance(adapter_of(type(thing)), PlainAdapter))
+        is_tensor = all(hasattr(thing, name) for name in ("shape", "dtype", "ndim"))
+        return not (is_tensor or isinstance(adapter_of(type(thing)), PlainAdapter))
     except ValueError:
         return False
 

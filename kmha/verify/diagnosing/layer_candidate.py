@@ -675,8 +675,7 @@ class LayerCandidate(Candidate):
         """Return the lines of a call. `make_layer` turns the constructor's call and the layer's call into lines."""
         arguments = self._arguments(trial)
         if self.weights is not None:  # the script calls the original, whose weights keep their dtype
-            arrays = (each.read() for each in self.adapter.variables(self.original))
-            arguments = reproduction.as_dtype(arguments, next((str(each.dtype) for each in arrays), "float64"))
+            arguments = reproduction.as_dtype(arguments, self.adapter.weights_dtype(self.original))
         lines, given = reproduction.assignments(arguments, self.framework, positional_only(self.call_parameters))
         method = f".{self.adapter.method}" if self.adapter.calls_by_name else ""
         call = f"layer{method}({', '.join(given)})"

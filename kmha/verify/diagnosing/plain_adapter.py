@@ -197,6 +197,9 @@ class PlainAdapter(Adapter):
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
         return getattr(layer, self.method)(**arguments)
 
+    def weights_dtype(self, layer: Any) -> str:
+        return next((str(frameworks.to_numpy(place.value()).dtype) for place in places_of(layer)), "float64")
+
     def variables(self, layer: Any) -> list[Variable]:
         self.places = {place.path: place for place in self._places(layer)}
         return [self._variable(place) for place in self.places.values()]

@@ -35,6 +35,7 @@ MASK = np.arange(9).reshape(3, 3) % 2 == 0
         (np.pad(MASK, (0, 1)), MASK, "places-at-the-end"),
         (MASK * 1.0, MASK, "numbers-for-booleans"),
         (1 - MASK, MASK, "numbers-for-booleans-inverted"),
+        (0.0 * MASK, MASK | True, None),  # nothing is False
         (np.where(MASK, 0, -np.inf), MASK, "addends-for-booleans"),
         (np.where(MASK, 0, -1e9), MASK, "addends-for-booleans"),
         (np.where(MASK, 0, 0.5), MASK, None),

@@ -106,6 +106,7 @@ def test_floats_that_should_be_integers():
 
     assert kind(says, None).id == "floats-for-integers"
     assert kind(says, "it differs.", received=np.array([0.3, 2, 5, 1, 8])) is None
+    assert kind(says, says, received=np.array([0.3, 2, 5, 1, 8])) is None  # the numbers are wrong, too
 
 
 def test_an_argument_that_is_written_into():

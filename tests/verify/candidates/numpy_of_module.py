@@ -12,6 +12,7 @@ transposed = {f"W{name}": rng.normal(size=(6, 8)) for name in ("q", "k", "v")}
 
 w_q, w_k, w_v = ([rng.normal(size=(12, 4)) for _ in range(num_heads)] for _ in range(3))
 w_o = rng.normal(size=(12, 12))
+W_wide, causal = rng.normal(size=(8, 7)), np.tril(np.ones((64, 64)))
 
 
 def softmax(x):
@@ -62,3 +63,12 @@ def of_transposed(x):
 def of_list_per_head(x):
     heads = [softmax(x @ q @ (x @ k).T / 2) @ x @ v for q, k, v in zip(w_q, w_k, w_v, strict=True)]
     return np.concatenate(heads, -1) @ w_o
+
+
+def of_wide_values(X):
+    return softmax(X @ W_q @ (X @ W_k).T / np.sqrt(6)) @ X @ W_wide
+
+
+def of_causal(X):
+    visible = causal[: len(X), : len(X)]
+    return softmax(np.where(visible, X @ W_q @ (X @ W_k).T / np.sqrt(6), -np.inf)) @ X @ W_v

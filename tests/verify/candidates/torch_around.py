@@ -162,3 +162,24 @@ def of_parameters():
         return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2) @ own["W_o"]
 
     return attend
+
+
+projections = {name: nn.Linear(12, 12) for name in "qkvo"}
+dropout, lower = nn.Dropout(0.5), torch.ones(64, 64).tril().bool()
+
+
+def of_letters(x, num_heads=3, swapped=False, causal=False):
+    q, k, v = (projections[name](x) for name in ("qvk" if swapped else "qkv"))
+    q, k, v = (each.unflatten(-1, (num_heads, -1)).transpose(1, 2) for each in (q, k, v))
+    logits = q @ k.mT / q.shape[-1] ** 0.5
+    if causal:
+        logits = logits.masked_fill(~lower[: x.shape[1], : x.shape[1]], -torch.inf)
+    return projections["o"]((dropout(logits.softmax(-1)) @ v).transpose(1, 2).flatten(2))
+
+
+def of_letters_swapped(x):
+    return of_letters(x, 3, swapped=True)
+
+
+def of_letters_causal(x, num_heads=3):
+    return of_letters(x, num_heads, causal=True)

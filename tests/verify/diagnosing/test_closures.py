@@ -47,6 +47,9 @@ def test_layers_of_a_module(candidate):
         ("of_lists", ("scale-missing",)),
         ("passed_on", ()),
         ("of_tensors", ()),
+        ("of_letters", ()),
+        ("of_letters_swapped", ("mix-key-value-swapped",)),
+        ("of_letters_causal", ()),
     ],
 )
 def test_layers_in_arguments_and_containers(candidate, name, ids):
@@ -67,6 +70,8 @@ def test_layers_in_arguments_and_containers(candidate, name, ids):
         ("scaled_by_features", ("scale-features",)),
         ("of_transposed", ()),
         ("of_list_per_head", ()),
+        ("of_wide_values", ()),
+        ("of_causal", ()),
     ],
 )
 def test_weights_that_are_variables(candidate, name, ids):
@@ -117,7 +122,9 @@ def test_jax(candidate, kind, name):
     module, wrap = (candidate("jax_around", each) for each in (kind, name))
     found = diagnose(wrap(module(12, 3)))
     assert found.right, found
-    assert diagnose(wrap(module(12, 3, scaled=False))).ids == ("scale-missing",)
+    wrong = diagnose(wrap(module(12, 3, scaled=False)))
+    assert wrong.ids == ("scale-missing",)
+    assert "result = layer" in wrong.code()
 
 
 def test_keras():
