@@ -12,6 +12,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import ROLES, Trial, run
 from kmha.verify.diagnosing.candidate import Candidate
+from kmha.verify.diagnosing.evidence.effects import OTHER
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.unknown_mistakes import plainness
 from kmha.verify.diagnosing.verdicts import Finding
@@ -84,7 +85,7 @@ def _with_position(trial: Trial, s: int) -> Trial:
 
 def _bumped(array: np.ndarray, index: Any) -> np.ndarray:
     other = array.copy()
-    other[index] += SIZE * np.random.default_rng(0).normal(size=other[index].shape)
+    other[index] += SIZE * np.random.default_rng(OTHER).normal(size=other[index].shape)
     return other
 
 

@@ -54,3 +54,11 @@ def test_unused_weights(scores, evaluated):
     assert not any(each.conclusive for each in found)
     assert diagnose(attention).verdict == "unknown"
     assert "The weight value/kernel does not change its output." in diagnose(attention).evidence
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_multiple_of_an_input_is_no_other_input(seed):
+    """An input that was drawn with this seed became twice as large, which a normalization takes back."""
+    array = np.random.default_rng(seed).normal(size=(2, 7, 12))
+    other = effects._another(array)
+    assert abs(np.corrcoef(array.ravel(), other.ravel())[0, 1]) < 0.9
