@@ -48,24 +48,29 @@ def kind_of_mistake(
             found = _kind(indices, plan, results, expected, check.tolerance)
             if found is not None and found[0] not in _OF_ITSELF:
                 everywhere = found[0] in _OF_ALL or check.judge is not None
-                alike_checks = [each for each in failed if everywhere or _comparable(each[0], check)]
-                others = [index for _, more in alike_checks for index in more if everywhere or not results[index].error]
+                comparable = [each for each in failed if everywhere or _comparable(each[0], check)]
+                others = [index for _, more in comparable for index in more if everywhere or not results[index].error]
                 every = tuple(dict.fromkeys((*indices, *others)))
-                again = _kind(every, plan, results, expected, max(each.tolerance for each, _ in alike_checks))
+                again = _kind(every, plan, results, expected, max(each.tolerance for each, _ in comparable))
                 found = again if again is not None and again[0] == found[0] else None
         if found is not None:
             id, says = found
             where = "" if check.layer in ("shape", "values") else f" This shows in the check “{check.says}”."
             return NamedMistake(id, says[:LONGEST] + where)
-    floats = all(str(outcome.problem).endswith(NOT_WHOLE) for outcome in grade.outcomes if outcome.problem)
-    alike = (same(results[n].value, expected[n].value, check.tolerance) for check, indices in failed for n in indices)
-    if failed and floats and all(alike):
+    if _are_floats(grade, plan, results, expected):
         return NamedMistake(
             "floats-for-integers",
             "Your numbers are right, but they are floats where integers are asked for, as for a size or an index. `/`, "
             "`np.zeros` and a product with 1.0 give floats. `//`, `dtype=int` and `int` give integers.",
         )
     return _changed_argument(grade, plan, results)
+
+
+def _are_floats(grade: Grade, plan: Plan, results: Sequence[CallResult], expected: Sequence[CallResult]) -> bool:
+    """Return whether results are wrong in this alone: they are floats where integers are asked for."""
+    pairs = [(check, index) for check, indices in failed_checks(grade, plan) for index in indices]
+    told = all(str(outcome.problem).endswith(NOT_WHOLE) for outcome in grade.outcomes if outcome.problem)
+    return bool(pairs) and told and all(same(results[n].value, expected[n].value, each.tolerance) for each, n in pairs)
 
 
 def _changed_argument(grade: Grade, plan: Plan, results: Sequence[CallResult]) -> NamedMistake | None:

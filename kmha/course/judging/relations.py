@@ -70,7 +70,7 @@ def _always(cases: Cases, function: Callable[[Case], Any]) -> bool:
     return all(equal(case.received, function(case)) for case in cases)
 
 
-def _rich(cases: Cases, of: str = "expected") -> bool:
+def rich(cases: Cases, of: str = "expected") -> bool:
     """Return whether the arrays hold enough different numbers that no relation holds by chance."""
     return len({float(number) for case in cases for number in getattr(case, of).ravel()[:100]}) > 2
 
@@ -111,7 +111,7 @@ def _constant(cases: Cases) -> Found:
 
 def _factor(cases: Cases) -> Found:
     """Find a factor between the arrays: a constant, or a power of a size that occurs in the inputs."""
-    if not _rich(cases):
+    if not rich(cases):
         return None
     factors = []
     for case in cases:
@@ -170,7 +170,7 @@ def _offset(cases: Cases) -> Found:
     differences = np.concatenate([np.ravel(case.received.astype(float) - case.expected) for case in cases])
     whole = all(case.received.dtype.kind in "iu" for case in cases)
     offset = differences[0]
-    if not (_rich(cases) or (whole and len(cases) > 1)) or not np.allclose(differences, offset, rtol=1e-6, atol=1e-9):
+    if not (rich(cases) or (whole and len(cases) > 1)) or not np.allclose(differences, offset, rtol=1e-6, atol=1e-9):
         return None
     if any(case.received.dtype.kind == "b" for case in cases):
         return None
@@ -199,7 +199,7 @@ def _softmax(array: np.ndarray) -> np.ndarray:
 
 def _whole(cases: Cases) -> Found:
     """Find an array of whole numbers that holds what fits in."""
-    if not _rich(cases) or any(
+    if not rich(cases) or any(
         case.received.dtype.kind not in "iu" or case.expected.dtype.kind != "f" for case in cases
     ):
         return None
@@ -212,7 +212,7 @@ def _whole(cases: Cases) -> Found:
 
 
 def _function(cases: Cases) -> Found:
-    if not _rich(cases) or not _rich(cases, "received") or any(case.expected.dtype.kind == "b" for case in cases):
+    if not rich(cases) or not rich(cases, "received") or any(case.expected.dtype.kind == "b" for case in cases):
         return None
     for id, (function, says) in _FUNCTIONS.items():
         if _always(cases, lambda case, function=function: function(case.expected.astype(float))):  # type: ignore[misc]
@@ -230,7 +230,7 @@ def _is_input(cases: Cases) -> Found:
 
 def _with_input(cases: Cases) -> Found:
     """Find an argument that was not added or not multiplied by, or once too often."""
-    if not _rich(cases) or not _rich(cases, "received"):
+    if not rich(cases) or not rich(cases, "received"):
         return None
     ways: dict[str, Callable[[Any, Any], Any]] = {
         "lacks `{}`, which must be added.": lambda right, given: right - given,
@@ -255,7 +255,7 @@ def _is_way(case: Case, given: np.ndarray, way: Callable[[Any, Any], Any]) -> bo
 
 def _moved(cases: Cases) -> Found:
     """Find the right numbers at other places."""
-    if not _rich(cases) or any(case.expected.ndim != cases[0].expected.ndim for case in cases):
+    if not rich(cases) or any(case.expected.ndim != cases[0].expected.ndim for case in cases):
         return None
     for axis in range(cases[0].expected.ndim):
         if _always(cases, lambda case, axis=axis: np.flip(case.expected, axis)):  # type: ignore[misc]
@@ -356,7 +356,7 @@ def _wrong(case: Case) -> np.ndarray:
 
 
 def _almost(cases: Cases) -> Found:
-    if not _rich(cases) or any(case.expected.dtype.kind != "f" for case in cases):
+    if not rich(cases) or any(case.expected.dtype.kind != "f" for case in cases):
         return None
     parts = [float(np.abs(case.received - case.expected).max() / np.abs(case.expected).max()) for case in cases]
     if not np.isfinite(parts).all() or max(parts) >= ALMOST:

@@ -207,7 +207,7 @@ class EmbeddingCandidate(LayerCandidate):
 
     @property
     def _turns_keys(self) -> bool:
-        """Whether it turns queries and keys in one call."""
+        """True if it turns queries and keys in one call."""
         return self.rotates and "key" in self.roles
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:

@@ -205,14 +205,9 @@ def source_with_helpers(kind: type) -> str:
 def source_of(thing: Any) -> str:
     """Return the source code of a class or function, or "" if it cannot be read."""
     try:
-        return _read_source(thing)
+        return inspect.getsource(thing)
     except (OSError, TypeError):
         return ""
-
-
-@functools.lru_cache(maxsize=512)  # it is asked for again for each arrangement of weights
-def _read_source(thing: Any) -> str:
-    return inspect.getsource(thing)
 
 
 def syntax_of(thing: Any) -> ast.Module:

@@ -49,6 +49,8 @@ from kmha.verify.diagnosing.weights import (
     UnknownWeightsError,
     Variable,
     arrangements,
+    arrangements_of_layer,
+    canonical_weights,
     extras_of,
     number_of_heads,
     number_with_role,
@@ -56,7 +58,6 @@ from kmha.verify.diagnosing.weights import (
     possible_sizes,
     stands,
     stated_number,
-    weights_of_layer,
     without_extras,
     write_weights,
 )
@@ -638,14 +639,17 @@ class LayerCandidate(Candidate):
         built = self.weights is not None and number_of_heads(self.thing, self.given) is None
         return built or (self.states_no_heads and bool(self.sample_variables()))
 
-    def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
-        """Return the canonical weights of a built layer, whose own weights are arranged as `convention` says."""
+    @functools.cached_property
+    def _arrangements(self) -> list[tuple[dict[str, int], list[Slot]]]:
+        """The possible arrangements of a built layer's weights."""
         variables = self.adapter.variables(self.thing)
         one_input = not {"memory", "key", "value"} & self.roles.keys()
-        weights, self.count = weights_of_layer(
-            self.name, self.thing, variables, self.given, convention, one_input, self._takes
-        )
-        return weights
+        return arrangements_of_layer(self.name, self.thing, variables, self.given, one_input, self._takes)
+
+    def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
+        """Return the canonical weights of a built layer, whose own weights are arranged as `convention` says."""
+        self.count = len(self._arrangements)
+        return canonical_weights(*self._arrangements[min(convention, self.count - 1)])
 
     def _takes(self, widths: Mapping[str, int]) -> bool:
         """Return whether a built layer takes inputs with these features, with or without an axis of items."""

@@ -58,7 +58,7 @@ def imports(thing: Any, framework: str, source: str, name: str) -> list[str]:
 
 
 def as_dtype(arguments: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    """Return arguments, and those in lists and dicts, with arrays of NumPy of a dtype in place of tensors of floats.
+    """Return arguments with NumPy arrays of a dtype in place of tensors of floats, in lists and dicts too.
 
     >>> as_dtype({"x": np.zeros(2), "both": [np.ones(1)], "training": False}, "float16")
     {'x': array([0., 0.], dtype=float16), 'both': [array([1.], dtype=float16)], 'training': False}

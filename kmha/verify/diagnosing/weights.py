@@ -453,16 +453,15 @@ def read_weights(slots: Sequence[Slot], sizes: Mapping[str, int]) -> dict[str, n
     return {name: np.stack(array) if isinstance(array, list) else array for name, array in weights.items()}
 
 
-def weights_of_layer(
+def arrangements_of_layer(
     name: str,
     layer: Any,
     variables: Sequence[Variable],
     given: Mapping[str, Any],
-    convention: int = 0,
     one_input: bool = False,
     takes: Callable[[Mapping[str, int]], bool] = lambda _: True,
-) -> tuple[dict[str, np.ndarray], int]:
-    """Return the canonical weights of a built layer in arrangement `convention`, and the number of arrangements.
+) -> list[tuple[dict[str, int], list[Slot]]]:
+    """Return the possible arrangements of a built layer's weights, the likeliest first, each with its sizes.
 
     If the layer takes but one input, its query and key have the same number of features. `takes` tells whether the
     layer takes inputs of some sizes. It is asked only if these depend on the orientation of the matrices.
@@ -479,16 +478,19 @@ def weights_of_layer(
     heads = number_of_heads(layer, given) or heads_by_size(layer, given, variables)
     variables = fitting_variables(variables, heads)
     readings = [heads] if heads else likely_heads(layer, variables) or _divisors(variables)
-    found = _in_both_orientations(variables, heads, readings, one_input, takes)
-    if found:
-        sizes, slots = found[min(convention, len(found) - 1)]
-        return with_identity_kernels(read_weights(slots, sizes), sizes["H"], sizes["O"]), len(found)
+    if found := _in_both_orientations(variables, heads, readings, one_input, takes):
+        return found
     given_heads = f" with {heads} heads" if heads else ""
     remedy = "" if heads else " Give the number of heads: arguments={'num_heads': …}, or --set num_heads=H."
     raise CandidateError(
         f"{name}: its weights do not fit multi-head attention{given_heads}. Expected kernels for query, key, "
         f"value and output, such as (I, H·O) or (H, I, O).{remedy} Received: {listed(variables)}."
     )
+
+
+def canonical_weights(sizes: Mapping[str, int], slots: Sequence[Slot]) -> dict[str, np.ndarray]:
+    """Return all weights in the canonical layout, with an identity for each kernel that the layer lacks."""
+    return with_identity_kernels(read_weights(slots, sizes), sizes["H"], sizes["O"])
 
 
 def _in_both_orientations(

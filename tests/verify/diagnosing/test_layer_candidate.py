@@ -10,7 +10,7 @@ from kmha.verify import diagnose
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.layer_candidate import fixed_sizes, held_sizes, letters
 from kmha.verify.diagnosing.trials import Sizes, draw_weights
-from kmha.verify.diagnosing.weights import Variable, weights_of_layer
+from kmha.verify.diagnosing.weights import Variable, arrangements_of_layer, canonical_weights
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.sampled(4)]
 
@@ -239,10 +239,8 @@ def test_an_unknown_number_of_heads_is_found_by_trying(rng):
     shapes = {"wq": (12, 12), "wk": (12, 12), "wv": (12, 12), "wo": (12, 12)}
     arrays = {name: rng.normal(size=shape) for name, shape in shapes.items()}
     variables = [Variable(name, a.shape, lambda _: None, lambda a=a: a) for name, a in arrays.items()]
-    heads = {
-        weights_of_layer("layer", layer, variables, {}, number)[0]["query/kernel"].shape[0]
-        for number in range(weights_of_layer("layer", layer, variables, {})[1])
-    }
+    found = arrangements_of_layer("layer", layer, variables, {})
+    heads = {canonical_weights(sizes, slots)["query/kernel"].shape[0] for sizes, slots in found}
     assert heads == {1, 2, 3, 4, 6, 12}
 
 

@@ -1,5 +1,6 @@
 """Call a candidate without its cache, which is what decoding with the cache is compared with."""
 
+import contextlib
 import dataclasses
 import inspect
 import itertools
@@ -16,7 +17,7 @@ from kmha.verify.diagnosing.caches.calls import MEMORY, Callee
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.conventions import with_identity_kernels
 from kmha.verify.diagnosing.layer_adapters import adapter_of
-from kmha.verify.diagnosing.weights import weights_of_layer
+from kmha.verify.diagnosing.weights import arrangements_of_layer, canonical_weights
 from kmha.verify.tolerance import is_close
 
 EMPTY = inspect.Parameter.empty
@@ -170,12 +171,8 @@ class UncachedCalls:
             for heads in (1, arrays.HEADS) if inputs.width % arrays.HEADS == 0 else (1,):
                 yield with_identity_kernels({}, heads, inputs.width // heads)
             return
-        layer, convention, count = self.callee.original, 0, 1
-        while convention < count:
-            try:
-                variables = adapter_of(type(layer)).variables(layer)
-                weights, count = weights_of_layer("", layer, variables, self.callee.given, convention)
-            except ValueError:
-                return
-            yield weights
-            convention += 1
+        layer = self.callee.original
+        with contextlib.suppress(ValueError):
+            variables = adapter_of(type(layer)).variables(layer)
+            for sizes, slots in arrangements_of_layer("", layer, variables, self.callee.given):
+                yield canonical_weights(sizes, slots)

@@ -169,6 +169,10 @@ _tavan_of = functools.partial(_of_arrays, "tavan.nn:Tensor", "alone")
 _weaver_of = functools.partial(_of_arrays, "tensorweaver.autodiff.tensor:Tensor", "crossing")
 _zero_of = functools.partial(_of_arrays, "zero.core.tensor:Tensor")
 
+# Two packages follow the same tutorial.
+_tutorial_attention = _without_mask(WIDTH, HEADS, inputs=3, mask=None)
+_tutorial_encoder = _without_mask(WIDTH, HEADS, INNER, inputs=1, training=False, mask=None)
+
 ENTRIES: tuple[Entry, ...] = (
     _irtk("attention:Attention", "attention", _with_weights()),
     _irtk("attention:Attention", "attention", _with_weights(attention_dir="bidirectional")),
@@ -181,11 +185,11 @@ ENTRIES: tuple[Entry, ...] = (
     _mini("mha:MultiHeadAttention", "attention", _mini_attention, mask="hides"),
     _mini("positional:PositionalEmbedding", "embedding", _randomized(LENGTH, WIDTH)),
     _mini("positional:RotaryPositionalEmbedding", "embedding", _randomized(SIZE)),
-    _headliner("MultiHeadAttention", "attention", _without_mask(WIDTH, HEADS, inputs=3, mask=None), mask="hides"),
+    _headliner("MultiHeadAttention", "attention", _tutorial_attention, mask="hides"),
     _headliner(
         "EncoderLayer",
         "encoder",
-        _without_mask(WIDTH, HEADS, INNER, inputs=1, training=False, mask=None),
+        _tutorial_encoder,
         norm="post",
         mask="hides",
     ),
@@ -197,11 +201,11 @@ ENTRIES: tuple[Entry, ...] = (
         mask="hides",
     ),
     Entry("headliner", "headliner.model.transformer_util:positional_encoding", "embedding", "tensorflow"),
-    _learning("MultiHeadAttention", "attention", _without_mask(WIDTH, HEADS, inputs=3, mask=None), mask="hides"),
+    _learning("MultiHeadAttention", "attention", _tutorial_attention, mask="hides"),
     _learning(
         "EncoderLayer",
         "encoder",
-        _without_mask(WIDTH, HEADS, INNER, inputs=1, training=False, mask=None),
+        _tutorial_encoder,
         norm="post",
         mask="hides",
     ),
