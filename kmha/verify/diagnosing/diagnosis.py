@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains import caches
+from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.choices import checked
 from kmha.verify.diagnosing import evidence, matching, rendering, report, sureness
 from kmha.verify.diagnosing.block_candidate import CROSSING, BlockCandidate, chain_of
@@ -60,6 +61,7 @@ from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_in
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
 from kmha.verify.diagnosing.with_parameters import WithParameters
 from kmha.verify.mistakes import Mistake
+from kmha.verify.tolerance import is_close
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -234,7 +236,7 @@ def _with_cache(
 ) -> Diagnosis:
     """Diagnose a cache. `found` is the diagnosis of the candidate without it, or `None` if kmha cannot call it so."""
     is_right = decoding.weights is not None or (found is not None and found.right)
-    if found is not None and found.verdict == KNOWN and not is_right:
+    if found is not None and found.verdict == KNOWN and not (is_right and _shows_alone(found)):
         return found
     cached = Diagnosis(**examine(decoding, name, seed, tell, on_call).fields(name, seed))
     if found is not None and found.verdict in (UNKNOWN, UNJUDGED) and not is_right and cached.verdict != KNOWN:
@@ -243,6 +245,17 @@ def _with_cache(
         judged = cache_report.RIGHT_ALONE if is_right else cache_report.ALONE
         return dataclasses.replace(cached, further=(*cached.further, judged))
     return dataclasses.replace(found, further=(cache_report.remark(cached), *cached.further))
+
+
+def _shows_alone(found: Diagnosis) -> bool:
+    """Return whether mistakes show where query, key and value are one array, as they are in decoding with a cache."""
+    trial = next(result.trial for result in found.results if not result.answer.error)
+    alone = dataclasses.replace(trial, key=trial.query, value=trial.query, mask=None, key_mask=None)
+    try:
+        wrong, right = (run(alone, changes)["output"] for changes in ([one.changes for one in found.mistakes], []))
+    except ImpossibleError:
+        return True
+    return not is_close(wrong, right, trial.dtype)
 
 
 def _diagnose(

@@ -38,7 +38,7 @@ from kmha.verify.diagnosing.weights import Variable
 POSITIONS = re.compile(r"pos(?!t)|(^|[._])w?pe([._]|$)")
 SEGMENTS = re.compile(r"type|segment")
 # In names of classes that encode positions:
-WORDS = re.compile(r"rotary|^ro_?pe$|posit(?!ion_?wise)|embed|sinus|pos_?enc|^pe$")
+WORDS = re.compile(r"rotary|^ro_?pe$|(?<![a-z])posit(?!ion_?wise)|embed|sinus|pos_?enc|^pe$")
 # In names of other classes:
 OTHERS = re.compile(
     r"patch|relative|alibi|block|(?<!positional_)(?<!position_)(?<!pos_)encoder|decoder|attention|time|label|feed_?forward"

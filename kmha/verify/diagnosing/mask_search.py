@@ -70,7 +70,7 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
     bases = dict.fromkeys([start, dataclasses.replace(start, choices=unless)])
     options = mask_forms(candidate, [*bases])
     if not masked:
-        _choose_again(candidate, [candidate.evaluate(trial) for trial in usual_trials(drawn)])
+        _choose_again(candidate, usual_trials(drawn))
         return
     memory: Memory = {}
     padded = [trial for trial in masked if not trial.causal]
@@ -87,7 +87,7 @@ def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
             candidate.use_convention(first)
     if fit == Fit.RIGHT > found and _choose_square_masks(candidate, start, masked):
         return
-    _choose_again(candidate, [candidate.evaluate(trial) for trial in usual_trials(drawn)])
+    _choose_again(candidate, usual_trials(drawn))
 
 
 def _choose_square_masks(candidate: Candidate, start: Convention, masked: Sequence[Trial]) -> bool:
@@ -147,19 +147,37 @@ def without_causal_masks(candidate: Candidate, drawn: tuple[Trial, ...]) -> tupl
     return others if matching.explains(map(candidate.evaluate, others)) else drawn
 
 
-def _choose_again(candidate: Candidate, results: Sequence[TrialResult]) -> None:
-    """Choose a block's design choices by all calls, if one mistake explained only some of them with the first choices.
+def _choose_again(candidate: Candidate, drawn: Sequence[Trial]) -> None:
+    """Choose a block's masks and design choices by all calls, if one mistake explained only some of them before.
 
-    For instance, large numbers hide whether a GELU is approximated.
+    For instance, only rows that see nothing tell some mistakes under two meanings of True apart, and large numbers hide
+    whether a GELU is approximated.
     """
-    answered = [result for result in results if not result.answer.error]
-    if not answered or matching.explains(answered) or matching.singles(answered, candidate.chain):
+    start = candidate.convention
+    answered = _answered(candidate, drawn)
+    if not answered or _is_explained(candidate, answered):
         return
+    masked = [result for result in answered if result.trial.masked]
+    for form in mask_forms(candidate, [start]) if masked else ():
+        is_other = (form.mask_dtype, form.mask_shape) == (start.mask_dtype, start.mask_shape) and form != start
+        candidate.use_convention(form)
+        if is_other and _is_explained(candidate, _answered(candidate, drawn), len(answered)):
+            return
+    candidate.use_convention(start)
     for find in (fitting_choices, explained_choices, functools.partial(explained_choices, further=True)):
         ids = find(candidate, answered)
         if ids is not None:
-            candidate.use_convention(dataclasses.replace(candidate.convention, choices=ids))
+            candidate.use_convention(dataclasses.replace(start, choices=ids))
             return
+
+
+def _answered(candidate: Candidate, drawn: Sequence[Trial]) -> list[TrialResult]:
+    return [result for result in map(candidate.evaluate, drawn) if not result.answer.error]
+
+
+def _is_explained(candidate: Candidate, answered: Sequence[TrialResult], least: int = 0) -> bool:
+    """Return whether at least so many answers are right, or have one mistake."""
+    return len(answered) >= least and bool(matching.explains(answered) or matching.singles(answered, candidate.chain))
 
 
 def mask_forms(candidate: Candidate, bases: Sequence[Convention]) -> list[Convention]:

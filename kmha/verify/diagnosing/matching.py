@@ -140,7 +140,7 @@ def _distance(result: TrialResult, mistakes: Changes) -> float:
             return _distance_without_training(result, changes)
         state = run(result.trial, changes, result.right) if changes else result.right
         far = plain = distance_from_state(result, state)
-        for added in (False, True) if mistakes and result.trial.masked else ():
+        for added in (False, True) if mistakes and _hides(result, state) else ():
             if far > result.limit:
                 filled = with_fill(state, result.fill, added)
                 again = plain if filled is state else distance_from_state(result, filled)
@@ -148,6 +148,12 @@ def _distance(result: TrialResult, mistakes: Changes) -> float:
         return far
     except ImpossibleError:
         return float("inf")
+
+
+def _hides(result: TrialResult, state: State) -> bool:
+    """Return whether a position is hidden from another one, by a mask of the call or by one that is always there."""
+    parts = [part for part in (state, state.get("inside1"), state.get("inside2")) if part and "allowed" in part]
+    return result.trial.masked or not all(np.all(part["allowed"]) for part in parts)
 
 
 def _changes(result: TrialResult, state: State) -> bool:

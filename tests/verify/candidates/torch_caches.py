@@ -54,6 +54,27 @@ class ReturnsNew(Returned):
     new_alone = True
 
 
+class OfThree(nn.Module):
+    """Takes query, key and value. Decoding with the cache, they are one array."""
+
+    def __init__(self, d_model=12, num_heads=3, wrong=""):
+        super().__init__()
+        self.heads, self.wrong = num_heads, wrong
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, query, key, value, mask=None, past_kv=None):
+        value = key if self.wrong == "value is key" else value
+        q, k, v = (
+            linear(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for linear, x in ((self.q_proj, query), (self.k_proj, key), (self.v_proj, value))
+        )
+        if past_kv is not None:
+            k, v = (torch.cat([old, new], dim=2) for old, new in zip(past_kv, (k, v), strict=True))
+        logits = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        logits = logits if mask is None else logits.masked_fill(~mask.bool(), -torch.inf)
+        return self.o_proj((logits.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
+
+
 class OfUnknownWeights(Returned):
     """Its weights are none of multi-head attention's."""
 

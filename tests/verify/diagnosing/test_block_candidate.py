@@ -82,3 +82,13 @@ def test_epsilon_of_torch(own, ids):
     found = diagnose(Block)
     assert found.ids == ids
     assert found.right == (not ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "id"), [("OverItems", "softmax-over-batch"), ("OfOpposite", "softmax-of-opposite-masked")]
+)
+def test_one_mistake_is_named_where_positions_are_hidden(candidate, name, id):
+    """Both were said to be a mistake in the mask and another one."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    assert diagnose(candidate("torch_masked_blocks", name)(12, 3, 20)).ids == (id,)

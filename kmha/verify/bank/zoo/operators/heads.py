@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kmha.verify.bank.zoo.operators.operator import operator
 from kmha.verify.bank.zoo.operators.source import (
+    FUNCTIONS,
     Edit,
     Source,
     called,
@@ -60,10 +61,12 @@ def _splits(source: Source) -> Iterator[tuple[ast.Call, ast.Call, list[str]]]:
 
 
 def _roles(source: Source, node: ast.AST) -> tuple[str, ...]:
-    """Return the role that a statement assigns, or that of the array it is made from, or none."""
+    """Return the role that a statement assigns, or that of its array or of a function such as `shape_q`, or none."""
     statement = source.statement(node)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     found = (role_of_name(name_of(target)) if target is not None else "") or role(node)
+    if isinstance(statement, ast.Return):
+        found = found or role_of_name(source.around(statement, *FUNCTIONS).name)
     return (found,) if found else ()
 
 

@@ -146,18 +146,27 @@ def input_of_other_role(source: Source) -> Iterator[Edit]:
             if not isinstance(old, ast.Name) or not isinstance(new, ast.Name) or old.id == new.id:
                 continue
             # Where key and value have one input, the mistake in one of them is not that of both.
-            right = _projected_already(function, calls, used, role) or ids
+            right = _projected_already(source, function, calls, used, role) or ids
             yield Edit(old, new.id, (*right, f"{role}-ignored"))
 
 
-def _projected_already(function: ast.AST, calls: dict[str, ast.Call], used: str, role: str) -> tuple[str, ...]:
-    """Return the ids for an input that has been overwritten by its own projection, as in `query = self.wq(query)`."""
-    new = name_of(calls[used].args[0])
+def _projected_already(
+    source: Source, function: ast.AST, calls: dict[str, ast.Call], used: str, role: str
+) -> tuple[str, ...]:
+    """Return the ids for an input that is a projection already.
+
+    The other role's input may have been overwritten by its own projection, as in `query = self.wq(query)`. Or the call
+    only passes on what was projected before, as in `v = self.hook_v(v)` after `v = x @ self.w_v`.
+    """
+    old, new = name_of(calls[role].args[0]), name_of(calls[used].args[0])
+    before: dict[str, list[ast.Assign]] = {old: [], new: []}
     for node in ast.walk(function):
-        before = isinstance(node, ast.Assign) and node.lineno < calls[role].lineno and name_of(node.targets[0]) == new
-        if before and any(each is calls[used] for each in ast.walk(node)):
-            return (f"projections-chained-{role}-from-{used}",)
-    return ()
+        if isinstance(node, ast.Assign) and node.lineno < calls[role].lineno:
+            before.get(name_of(node.targets[0]), []).append(node)
+    if any(re.search(r"einsum|matmul|@", source.code(node.value)) for node in before[old]):
+        return (f"kernels-{used}-for-{role}",)
+    chained = any(each is calls[used] for node in before[new] for each in ast.walk(node))
+    return (f"projections-chained-{role}-from-{used}",) if chained else ()
 
 
 @operator("context-ignored", "inputs-all-query", "context-ignored")

@@ -55,10 +55,10 @@ def _fused(call: ast.Call) -> dict[str, ast.expr]:
 
 
 def mixes(source: Source) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
-    """Yield each product of scores and values, with the two arrays."""
+    """Yield each product of scores and values, with the two arrays. `v @ w_v` is a projection."""
     for node, arrays in products(source):
         roles = [role(array) for array in arrays]
-        if len(arrays) == 2 and "value" in roles and not {"query", "key"} & set(roles):
+        if len(arrays) == 2 and roles.count("value") == 1 and not {"query", "key"} & set(roles):
             value = arrays[roles.index("value")]
             yield node, next(array for array in arrays if array is not value), value
 

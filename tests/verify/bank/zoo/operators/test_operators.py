@@ -386,6 +386,23 @@ def test_a_scaled_query_used_twice_is_scaled_twice():
     assert ids_of("logits-query-query", text.replace("    q = q * scale\n", "")) == [()]
 
 
+def test_a_projection_of_values_is_no_product_with_scores():
+    text = "def attend(q, k, v, w):\n    k, v = matmul(k, w.w_k), matmul(v, w.w_v)\n    return softmax(q @ k) @ v\n"
+    assert len(ids_of("mix-key", text)) == 1
+
+
+def test_a_function_that_splits_the_heads_of_the_query_alone():
+    text = "class EncoderLayer:\n    def split_q(self, x):\n        return x.view(2, 3, self.h, 4).transpose(1, 2)\n"
+    assert ids_of("heads-reshaped", text) == [("heads-reshaped-query",)]
+    assert ids_of("heads-reshaped", text.replace("split_q", "split")) == [("heads-reshaped",)]
+
+
+def test_a_projection_that_is_passed_on_is_the_other_roles_projection():
+    text = "class EncoderLayer:\n    def call(self, x):\n        q = x @ self.w_q\n        v = x @ self.w_v\n"
+    text += "        q = self.hook_q(q)\n        v = self.hook_v(v)\n        return q @ v\n"
+    assert ids_of("input-of-other-role", text) == [("kernels-query-for-value", "value-ignored")]
+
+
 def test_a_class_that_embeds_no_tokens_may_return_positions_alone():
     text = "class EncoderLayer:\n    def forward(self, x):\n        return x + self.pe\n"
     assert not ids_of("positions-alone", text, "embedding")
