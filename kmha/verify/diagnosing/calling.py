@@ -257,7 +257,13 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
         del roles["causal"]  # in torch, this argument only hints that the mask is causal
     if {"query", "key", "value"} <= roles.keys():
         roles.pop("memory", None)  # another way to give key and value
+    if "mask" in roles and "lengths" in roles and "lengths" not in said and _may_be_none(found[roles["lengths"]]):
+        del roles["lengths"]  # beside a mask, lengths that may be None are for a kernel without padding
     return roles
+
+
+def _may_be_none(parameter: Any) -> bool:
+    return getattr(parameter, "default", EMPTY) is None
 
 
 def roles_by_place(found: Mapping[str, Any], roles: Mapping[str, str], known: Container[str]) -> dict[str, str]:

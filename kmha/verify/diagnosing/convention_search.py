@@ -14,7 +14,7 @@ import numpy as np
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.block_kind import is_block
-from kmha.verify.diagnosing.calling import possible_masks
+from kmha.verify.diagnosing.calling import EMPTY, possible_masks
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.choice_search import attention_choices, distance_with, unlikeliness, with_choices
 from kmha.verify.diagnosing.conventions import (
@@ -205,7 +205,30 @@ def _try_layout(candidate: Candidate, seed: int, entry: dict) -> ChosenConventio
         return chosen
     if fit == Fit.RUNS and not of_block:
         fit, share = _find_choices(candidate, options, plain, memory)
-    return ChosenConvention(fit, sizes, drawn, candidate.convention, share=share)
+    found = ChosenConvention(fit, sizes, drawn, candidate.convention, share=share)
+    return _without_none(candidate, seed, entry, found) if fit < Fit.RIGHT else found
+
+
+def _without_none(candidate: Candidate, seed: int, entry: dict, found: ChosenConvention) -> ChosenConvention:
+    """Return the convention with masks that hide nothing if a required mask cannot be `None`, or else `found`.
+
+    In NumPy, `np.where(None, logits, -1e9)` raises no error, and hides everything.
+    """
+    required = [
+        role
+        for role in possible_masks(candidate.roles, candidate.call_parameters)
+        if candidate.call_parameters[candidate.roles[role]].default is EMPTY
+    ]
+    if not required or candidate.neutral_masks or candidate.chain != "attention":
+        return found
+    start, candidate.neutral_masks = candidate.convention, True
+    other = _try_layout(candidate, seed, entry)
+    if other.fit > found.fit:
+        return other
+    candidate.neutral_masks = False
+    candidate.use_layout(**entry)
+    candidate.use_convention(start)
+    return found
 
 
 def _causal_forms(candidate: Candidate) -> Iterator[tuple[bool, tuple[str, ...]]]:

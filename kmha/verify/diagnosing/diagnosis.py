@@ -55,6 +55,7 @@ from kmha.verify.diagnosing.other_readings import (
 from kmha.verify.diagnosing.pairs import find_pairs
 from kmha.verify.diagnosing.plain_adapter import keeps_results
 from kmha.verify.diagnosing.reproduction import script
+from kmha.verify.diagnosing.rotary_functions import as_rotary
 from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
@@ -402,6 +403,8 @@ def candidate_of(
         except NoWeightsError:
             if held is thing or not is_weightless(held):
                 raise
+    if (turning := as_rotary(thing)) is not None:
+        return EmbeddingCandidate(turning, name, arguments, mask, roles)
     if callable(thing):
         if encoding_roles(parameters(thing), roles):
             return EncodingFunction(thing, name, arguments, roles)

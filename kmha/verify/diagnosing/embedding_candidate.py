@@ -55,8 +55,8 @@ class EmbeddingCandidate(LayerCandidate):
 
     Attributes:
         takes_ids: Whether the input are token ids. Otherwise, it is vectors.
-        rotates: Whether its name means rotary positions. It is not judged unless it turns its input by them, because
-            most such layers return the cosines and sines.
+        rotates: Whether its name means rotary positions. Then it is not judged unless it turns its input by them,
+            because most such layers return the cosines and sines.
         exact_length: Number of vectors that it takes, if it takes no other number, or else 0.
     """
 
@@ -96,7 +96,7 @@ class EmbeddingCandidate(LayerCandidate):
     def input_layouts(self) -> list[dict[str, Any]]:
         entries: tuple[str, ...] = (BATCH, TIME) if self.takes_ids else (BATCH, TIME, IDS)
         if self.rotates:
-            entries = (*entries, *OF_HEADS)
+            entries = (*OF_HEADS, BATCH) if hasattr(self.thing, "__wrapped__") else (*entries, *OF_HEADS)
         if not self.takes_ids and naming.plain(self.roles.get("self", "")) in LENGTHS:
             entries = (COUNT, *entries)
         return [{"entry": entry, "guessed": guessed} for guessed in self._call_guesses() for entry in entries]

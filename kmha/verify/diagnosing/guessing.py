@@ -6,7 +6,7 @@ A guess is a text, such as "None" or "nn.Identity()", so that a report can print
 import inspect
 import itertools
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,15 @@ POSITIONS = "the number of positions"
 LENGTH = 64  # a number of positions that no trial exceeds
 LIMIT = 12  # maximum number of combinations to try
 
+# What an array of guessed values is, as a function of the angles of rotary positions.
+FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "ones": np.ones_like,
+    "zeros": np.zeros_like,
+    "cosines": np.cos,
+    "sines": np.sin,
+    "angles": np.array,
+    "turns": lambda angles: np.exp(1j * angles),
+}
 # Guesses for arguments whose names tell their meaning, the likeliest first. The first pattern that occurs decides.
 _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("^(key|value|kv)size$", (FEATURES,)),
@@ -56,6 +65,20 @@ _BY_ANNOTATION = (
 _UNKNOWN = ("None", "False", "0", "1", IDENTITY)
 # Numbers that a constructor needs. If no name tells them, every unknown argument may be one of them.
 NUMBERS = {"width": "I", "heads": "H", "length": "T"}
+_SHAPES = ("(T, O)", "(T, O/2)", "(1, T, O)", "(1, 1, T, O)", "(T, 1, O)")
+# Guesses for the tables of code that does nothing but turn vectors by them, which must be those of the usual angles.
+_TURNING = (
+    ("freqscis|freqcis|complex", ("turns (T, O/2)",)),
+    *(
+        (name, tuple(f"{kind} {shape}{order}" for order in ("", " in pairs") for shape in _SHAPES))
+        for name, kind in (("cos", "cosines"), ("sin(?!gle)", "sines"))
+    ),
+    (
+        "freq|angle|theta|rotary|rope|posemb",
+        ("angles (T, O/2)", "angles (T, O)", "angles (T, O) in pairs", "turns (T, O/2)"),
+    ),
+)
+BASE = 10_000.0
 
 
 def compared_texts(name: str, code: str) -> tuple[str, ...]:
@@ -70,7 +93,11 @@ def compared_texts(name: str, code: str) -> tuple[str, ...]:
 
 
 def guesses(
-    name: str, parameter: inspect.Parameter | None = None, missing: Container[str] = (), code: str = ""
+    name: str,
+    parameter: inspect.Parameter | None = None,
+    missing: Container[str] = (),
+    code: str = "",
+    turns: bool = False,
 ) -> tuple[tuple[str, ...], bool]:
     """Return the guesses for an argument, and whether its name tells what it is.
 
@@ -79,6 +106,7 @@ def guesses(
         parameter: Its annotation and default.
         missing: Keys of `NUMBERS` that no other argument provides.
         code: Code that reads the argument.
+        turns: Whether the code does nothing but turn vectors by rotary positions.
 
     >>> guesses("device"), guesses("colour")
     ((("'cpu'",), True), (('None', 'False', '0', '1', 'identity'), False))
@@ -87,7 +115,7 @@ def guesses(
     role = naming.weight(name)[0]
     if role and ("Module" in annotation or re.search("proj|linear|dense", naming.plain(name))):
         return (PROJECTION,), True
-    for pattern, found in _BY_NAME:
+    for pattern, found in (*_TURNING, *_BY_NAME) if turns else _BY_NAME:
         if re.search(pattern, naming.plain(name)):
             return found, True
     optional = ("None",) if re.search("None|Optional", annotation) else ()
@@ -103,16 +131,16 @@ def guesses(
 
 
 def combinations(
-    names: Mapping[str, inspect.Parameter], missing: Container[str] = (), code: str = ""
+    names: Mapping[str, inspect.Parameter], missing: Container[str] = (), code: str = "", turns: bool = False
 ) -> Iterator[dict[str, str]]:
     """Yield combinations of guesses for several arguments, at most `LIMIT`.
 
     Cosines and sines take the same shape, and no two arguments are the same number of `missing`.
     """
-    options = {name: guesses(name, parameter, missing, code)[0] for name, parameter in names.items()}
+    options = {name: guesses(name, parameter, missing, code, turns)[0] for name, parameter in names.items()}
     count = 0
     for combined in itertools.product(*options.values()):
-        shapes = {text.partition(" ")[2] for text in combined if text.startswith(("ones", "zeros"))}
+        shapes = {text.partition(" ")[2] for text in combined if text.startswith(("ones", "zeros", "cosines", "sines"))}
         numbers = [text for text in combined if text in NUMBERS]
         if len(shapes) > 1 or len(numbers) > len({*numbers}):
             continue
@@ -148,16 +176,26 @@ def value_of(text: str, framework: str, sizes: Mapping[str, int], dtype: str = "
     if text == "(cos, sin)":
         whole = (1, sizes["T"], sizes["O"])
         return _array(np.ones(whole), framework, dtype), _array(np.zeros(whole), framework, dtype)
-    if match := re.match(r"(complex )?(ones|zeros) \((.*)\)", text):
+    if match := re.match(r"(complex )?(ones|zeros|cosines|sines|angles|turns) \((.*?)\)(.*)", text):
         size = {"T": sizes["T"], "O": sizes["O"], "O/2": sizes["O"] // 2, "1": 1}
         shape = tuple(size[axis.strip()] for axis in match[3].split(","))
-        array = np.full(shape, float(match[2] == "ones"))
-        if match[1]:
+        angles = _angles(sizes, shape[-1], in_pairs=bool(match[4])).reshape(shape)
+        array = FUNCTIONS[match[2]](angles)
+        if match[1] or match[2] == "turns":
             dtype = "complex128" if dtype == "float64" else "complex64"
         return _array(array, framework, dtype)
     if text.startswith("'"):
         return text.strip("'")
     return {"None": None, "False": False, "True": True}.get(text, _number(text))
+
+
+def _angles(sizes: Mapping[str, int], features: int, in_pairs: bool) -> np.ndarray:
+    """Return the angles (T, O/2) of rotary positions, or (T, O) with each one twice, one after the other in pairs."""
+    half = sizes["O"] // 2
+    angles = np.arange(sizes["T"])[:, None] * BASE ** (-np.arange(half) / max(half, 1))
+    if features == half:
+        return angles
+    return np.repeat(angles, 2, -1) if in_pairs else np.concatenate([angles, angles], -1)
 
 
 def _number(text: str) -> Any:

@@ -83,9 +83,10 @@ class LayerCandidate(Candidate):
         states_no_heads: Whether a class takes and states neither a number of heads nor a head size.
         needs: Roles of numbers, besides the width, that an unknown argument of the constructor may have.
         size_is_of_all: Whether the constructor's size of a head is that of all heads together, as in some tutorials.
+        rotates: Whether its name means rotary positions.
     """
 
-    output_is_of_head = states_no_heads = size_is_of_all = False
+    output_is_of_head = states_no_heads = size_is_of_all = rotates = False
     needs: tuple[str, ...] = ("heads",)
 
     def __init__(
@@ -227,7 +228,7 @@ class LayerCandidate(Candidate):
         """Return the combinations of values to try for required arguments of the call that no role explains."""
         known = {*self.call_given, *(n for role, n in self.roles.items() if role != "length")}
         unknown = {n: each for n, each in self.call_parameters.items() if each.default is EMPTY and n not in known}
-        return [tuple(each.items()) for each in guessing.combinations(unknown)]
+        return [tuple(each.items()) for each in guessing.combinations(unknown, turns=self.rotates)]
 
     def _accepts(self) -> Accepts:
         roles, made = self.roles, self.constructor_roles

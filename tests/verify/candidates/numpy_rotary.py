@@ -1,0 +1,56 @@
+"""Functions that turn queries and keys by rotary positions, as people write them."""
+
+import numpy as np
+
+
+def rotate_half(x):
+    first, second = np.split(x, 2, axis=-1)
+    return np.concatenate([-second, first], axis=-1)
+
+
+def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+    """Tables (T, O), each angle twice, and heads before positions."""
+    cos, sin = np.expand_dims(cos, unsqueeze_dim - 1), np.expand_dims(sin, unsqueeze_dim - 1)
+    return q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
+
+
+def apply_rotary_emb(xq, xk, freqs_cis):
+    """Complex numbers (T, O/2), and positions before heads."""
+    turns = freqs_cis[None, :, None]
+    return tuple(_of_complex(_as_complex(x) * turns) for x in (xq, xk))
+
+
+def _as_complex(x):
+    return x[..., ::2] + 1j * x[..., 1::2]
+
+
+def _of_complex(x):
+    return np.stack([x.real, x.imag], axis=-1).reshape(*x.shape[:-1], -1)
+
+
+def apply_rope(x, cos, sin):
+    """Tables (T, O/2)."""
+    assert cos.shape[-1] == x.shape[-1] // 2
+    first, second = np.split(x, 2, axis=-1)
+    return np.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)
+
+
+def rope_of_one_angle(x, cos, sin):
+    first, second = np.split(x, 2, axis=-1)
+    cos, sin = cos[..., :1], sin[..., :1]
+    return np.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)
+
+
+def rotary(x, freqs):
+    """Angles (T, O/2), in pairs."""
+    turned = np.empty_like(x)
+    turned[..., ::2] = x[..., ::2] * np.cos(freqs) - x[..., 1::2] * np.sin(freqs)
+    turned[..., 1::2] = x[..., ::2] * np.sin(freqs) + x[..., 1::2] * np.cos(freqs)
+    return turned
+
+
+def rope(x, base=10000.0):
+    """Makes its angles."""
+    size = x.shape[-1]
+    angles = np.arange(x.shape[-2])[:, None] * base ** (-np.arange(0, size, 2) / size)
+    return apply_rope(x, np.cos(angles), np.sin(angles))
