@@ -186,7 +186,7 @@ def _held(function: Any, bound: Any) -> dict[str, Any]:
     around, named = _named(function)
     around, named = {**around, **given}, {**named, **given}
     found = {name: value for name, value in named.items() if any(_layers_in(value, name))}
-    found |= {name: value for name, value in named.items() if is_plain_object(value)}
+    found |= {name: value for name, value in named.items() if is_plain_object(value) or _is_record(value)}
     arrays = {name: value for name, value in named.items() if _may_be_weights(value)}
     packed = any(naming.weight(name)[0] in PACKS for name in arrays)
     found |= arrays if found or packed or is_weights(arrays) else {}
@@ -197,6 +197,13 @@ def _held(function: Any, bound: Any) -> dict[str, Any]:
         inside = getattr(layer, "__dict__", {}).items()
         beside |= {n: each for n, each in inside if type(each) is int and _is_heads(n)}
     return beside | found if found else {}
+
+
+def _is_record(value: Any) -> bool:
+    """Return whether an object only keeps weights under names, as a dataclass does."""
+    if isinstance(value, type) or inspect.ismodule(value) or callable(value) or is_layer(value):
+        return False
+    return may_hold(value) and hasattr(value, "__dict__") and is_weights(value)
 
 
 def _may_be_weights(value: Any) -> bool:

@@ -1,5 +1,8 @@
 """Functions whose weights are variables of the module, as in a notebook."""
 
+import dataclasses
+import types
+
 import numpy as np
 
 rng = np.random.default_rng(0)
@@ -13,6 +16,18 @@ transposed = {f"W{name}": rng.normal(size=(6, 8)) for name in ("q", "k", "v")}
 w_q, w_k, w_v = ([rng.normal(size=(12, 4)) for _ in range(num_heads)] for _ in range(3))
 w_o = rng.normal(size=(12, 12))
 W_wide, causal = rng.normal(size=(8, 7)), np.tril(np.ones((64, 64)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    wq: np.ndarray
+    wk: np.ndarray
+    wv: np.ndarray
+    wo: np.ndarray
+
+
+record = Weights(*(rng.normal(size=(12, 12)) / 4 for _ in range(4)))
+names = types.SimpleNamespace(q=rng.normal(size=(12, 12)), k=rng.normal(size=(12, 12)), v=rng.normal(size=(12, 12)))
 
 
 def softmax(x):
@@ -32,6 +47,15 @@ def several_heads(x, weights, scale=2.0):
 
 def of_dict(x):
     return several_heads(x, (params["wq"], params["wk"], params["wv"], params["wo"]))
+
+
+def of_record(x):
+    return several_heads(x, (record.wq, record.wk, record.wv, record.wo))
+
+
+def query_of_names_twice(x):
+    q, v = x @ names.q, x @ names.v
+    return softmax(q @ q.swapaxes(-1, -2) / 12**0.5) @ v
 
 
 def of_list(x):

@@ -70,6 +70,8 @@ def test_layers_in_arguments_and_containers(candidate, name, ids):
         ("scaled_by_features", ("scale-features",)),
         ("of_transposed", ()),
         ("of_list_per_head", ()),
+        ("of_record", ()),
+        ("query_of_names_twice", ("kernels-query-for-key",)),
         ("of_wide_values", ()),
         ("of_causal", ()),
     ],
