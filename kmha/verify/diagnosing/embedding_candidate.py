@@ -96,7 +96,8 @@ class EmbeddingCandidate(LayerCandidate):
     def input_layouts(self) -> list[dict[str, Any]]:
         entries: tuple[str, ...] = (BATCH, TIME) if self.takes_ids else (BATCH, TIME, IDS)
         if self.rotates:
-            entries = (*OF_HEADS, BATCH) if hasattr(self.thing, "__wrapped__") else (*entries, *OF_HEADS)
+            of_heads = self._turns_keys or hasattr(self.thing, "__wrapped__")  # a layer or a function
+            entries = (*OF_HEADS, BATCH) if of_heads else (*entries, *OF_HEADS)
         if not self.takes_ids and naming.plain(self.roles.get("self", "")) in LENGTHS:
             entries = (COUNT, *entries)
         return [{"entry": entry, "guessed": guessed} for guessed in self._call_guesses() for entry in entries]

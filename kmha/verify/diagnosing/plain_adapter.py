@@ -18,7 +18,7 @@ from kmha.verify.diagnosing.weights import Slot, Variable
 
 # Names of arrays that a constructor computes, and that nobody trains.
 CONSTANTS = re.compile(
-    r"mask|tri[lu]|pos(?!e)|(^|[._])pe([._]|$)|sin(?!gle|gul)|cos(?!t)|freq|angle|cache|grad|encoding|last_(in|out)put"
+    r"mask(?!ed)|tri[lu]|pos(?!e|t|s|ition_?wise)|(^|[._])pe([._]|$)|sin(?!gle|gul)|cos(?!t)|freq|angle|cache|grad|encoding|last_(in|out)put"
 )
 POSITIONS = re.compile("pos|encoding|embed")
 DATA = ("data", "_data", "array")  # usual attributes for the array of a tensor

@@ -1,11 +1,12 @@
 import functools
+import types
 
 import numpy as np
 import pytest
 
 from kmha.verify import diagnose
 from kmha.verify.diagnosing.layer_adapters import is_layer
-from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain
+from kmha.verify.diagnosing.plain_adapter import PlainAdapter, is_plain, places_of
 
 
 @pytest.mark.parametrize("name", ["SelfAttention", "EncoderLayer", "EncoderOfDicts", "Embedding", "LazyAttention"])
@@ -157,3 +158,15 @@ def test_what_cannot_be_copied_is_told(candidate):
     attention.lock = threading.Lock()
     with pytest.raises(ValueError, match=r"cannot be copied .*Give kmha its class"):
         diagnose(attention)
+
+
+@pytest.mark.parametrize("name", ["masked_attention", "positionwise", "position_wise", "post_norm", "single"])
+def test_names_that_only_begin_like_those_of_constants(name):
+    """The weights of a decoder's `masked_attention` were left out, and the layer was said to differ."""
+    part = types.SimpleNamespace(kernel=np.ones((2, 3)))
+    assert [place.path for place in places_of(types.SimpleNamespace(**{name: part}))] == [f"{name}.kernel"]
+
+
+@pytest.mark.parametrize("name", ["mask", "causal_mask", "pos", "pos_emb", "positional", "inv_freq", "cos"])
+def test_names_of_constants(name):
+    assert not [*places_of(types.SimpleNamespace(**{name: np.ones((2, 3))}))]
