@@ -38,11 +38,10 @@ def explain(
     """Return the grade of an answer with the mistake's name and a small case, if they can be found."""
     if _is_unwritten(results):
         return grade
-    tell("comparing it with known mistakes")
     mistake = (
         (None if runner.item.released else missing_return(answer.code, runner.item.master.solution))
         or runner.recorded_mistake(results, expected, tolerances_of(runner))
-        or named_mistake(runner, results, expected)
+        or named_mistake(runner, results, expected, tell)
         or _mistake_in_parts(grade, runner, results, expected)
         or kind_of_mistake(grade, runner.plan, results, expected)
     )
@@ -59,12 +58,15 @@ def _is_unwritten(results: Results) -> bool:
     return kind == "" or (kind == "NotImplementedError" and says in STUB)
 
 
-def named_mistake(runner: Runner, results: Results, expected: Results) -> NamedMistake | None:
+def named_mistake(
+    runner: Runner, results: Results, expected: Results, tell: Callable[[str], None] = lambda _: None
+) -> NamedMistake | None:
     """Return the first known mistake that gives the same results for every call, or `None`."""
     tolerances = tolerances_of(runner)
     pairs = zip(results, runner.plan.calls, strict=True)
     has_values = any(result.error is None and call.function != SIGNATURE for result, call in pairs)
-    for wrong in runner.spec.wrong:
+    for number, wrong in enumerate(runner.spec.wrong, 1):  # the first time, each takes as long as an answer
+        tell(f"comparing it with known mistake {number} of {len(runner.spec.wrong)}")
         ran = runner.wrong(wrong)
         if ran.error is not None or _all_equal(ran.results, expected, [min(TOLERANCE, each) for each in tolerances]):
             continue

@@ -191,11 +191,10 @@ def value_of(text: str, framework: str, sizes: Mapping[str, int], dtype: str = "
 
 def _angles(sizes: Mapping[str, int], features: int, in_pairs: bool) -> np.ndarray:
     """Return the angles (T, O/2) of rotary positions, or (T, O) with each one twice, one after the other in pairs."""
-    half = sizes["O"] // 2
-    angles = np.arange(sizes["T"])[:, None] * BASE ** (-np.arange(half) / max(half, 1))
-    if features == half:
-        return angles
-    return np.repeat(angles, 2, -1) if in_pairs else np.concatenate([angles, angles], -1)
+    index = np.arange(features)
+    if features > sizes["O"] // 2:
+        index = index // 2 if in_pairs else index % -(-sizes["O"] // 2)
+    return np.arange(sizes["T"])[:, None] * BASE ** (-2 * index / sizes["O"])
 
 
 def _number(text: str) -> Any:

@@ -93,3 +93,17 @@ def test_a_role_may_be_said():
     assert found.right
     assert found.candidate.accepts.mask
     assert not diagnose(attention, roles={"query": "eins", "key": "zwei", "value": "drei"}).right
+
+
+@pytest.mark.parametrize("size", [4, 5])
+def test_tables_of_rotary_positions(size):
+    sizes = {**SIZES, "O": size}
+    angles = value_of("angles (T, O/2)", "numpy", sizes, "float64")
+    np.testing.assert_allclose(angles[2], 2.0 * 10_000.0 ** (-2.0 * np.arange(size // 2) / size))
+    turns = value_of("turns (T, O/2)", "numpy", sizes, "float64")
+    np.testing.assert_allclose(turns, np.exp(1j * angles))
+    for text, columns in (("sines (1, T, O)", [0, size // 2 + size % 2]), ("sines (1, T, O) in pairs", [0, 1])):
+        table = value_of(text, "numpy", sizes, "float64")
+        assert table.shape == (1, 3, size)
+        for column in columns:
+            np.testing.assert_allclose(table[0, :, column], np.sin(angles[:, 0]))
