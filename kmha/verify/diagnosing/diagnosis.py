@@ -45,6 +45,7 @@ from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.other_readings import (
     cannot_do_without_memory,
+    exchanged_inputs,
     explains_all,
     memory_is_ignored,
     memory_raises,
@@ -294,6 +295,10 @@ def _diagnose(
     found = _judge(known, tell)
     if name := needs_temperature(candidate, found.ids):
         return diagnose_as(functools.partial(read, said={"temperature": name}), chain=chain)
+    if said := exchanged_inputs(candidate, found.ids):
+        other = diagnose_as(functools.partial(read, said=said), chain=chain)
+        says = f"The query is taken from `{said['query']}`, and keys and values from `{said['memory']}`."
+        return dataclasses.replace(other, further=(says, *other.further))
     if not found.right:
         doubts = sureness.advice(found)
         return dataclasses.replace(found, verdict=UNJUDGED, advice=doubts, line=None) if doubts else found

@@ -196,7 +196,7 @@ class EmbeddingCandidate(LayerCandidate):
         name = next(self.roles[role] for role in ("ids", "self", "query") if role in self.roles)
         if self.convention.entry == COUNT:
             return {**guessed, **self.call_given, name: array.shape[1]}
-        if self.convention.entry == IDS and POSITIONS.search(name.lower()):
+        if self.convention.entry == IDS:  # it has no table of tokens, so these are positions
             array = np.broadcast_to(np.arange(array.shape[1]), array.shape).copy()
         array = np.swapaxes(array, 0, 1) if self.convention.entry == TIME else array
         if self.convention.entry in OF_HEADS:

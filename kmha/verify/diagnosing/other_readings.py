@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
@@ -21,6 +21,7 @@ from kmha.verify.diagnosing.verdicts import KNOWN
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
 
+EXCHANGED = "inputs-query-from-encoder"
 MASK_ROLES = ("mask", "look_ahead", "padding", "memory_mask", "target_padding", "query_padding")
 OF_TARGET = {"mask": "look_ahead", "padding": "target_padding"}  # what a mask is if it is self-attention's
 
@@ -85,12 +86,28 @@ def explains_all(found: "Diagnosis") -> bool:
 
 
 def _is_not_asked_to_cross(candidate: LayerCandidate) -> bool:
-    """Return whether a flag of the layer or of its constructor, such as `is_cross_attention`, is False."""
+    """Return whether a flag of the layer or of its constructor, such as `is_cross_attention`, is False.
+
+    Or one such as `self_attention` is True.
+    """
     flags: Mapping[str, Any] = {**getattr(candidate.thing, "__dict__", {})}
     if isinstance(candidate.thing, type):
         defaults = {name: each.default for name, each in candidate.constructor_parameters.items()}
         flags = {**defaults, **candidate.given}
-    return any(value is False and re.search("cross|encdec", name.lower()) for name, value in flags.items())
+    of_itself = re.compile("^(is_?)?self_?(attn|attention)$")
+    return any(
+        (value is False and re.search("cross|encdec", name.lower()))
+        or (value is True and of_itself.search(name.lower()))
+        for name, value in flags.items()
+    )
+
+
+def exchanged_inputs(candidate: Candidate, ids: Sequence[str]) -> dict[str, str]:
+    """Return roles for two inputs whose names tell nothing, such as `x` and `y`, if they seem to be exchanged."""
+    names = [candidate.roles.get(role, "") for role in ("self", "memory")]
+    if EXCHANGED not in ids or candidate.said or not all(names) or naming.argument(names[1]):
+        return {}
+    return {"query": names[1], "memory": names[0]}
 
 
 def needs_temperature(candidate: Candidate, ids: Sequence[str]) -> str:

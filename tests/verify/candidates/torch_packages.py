@@ -328,3 +328,48 @@ class ListOfAttentions(nn.Module):
 
 def list_of_attentions():
     return ListOfAttentions(12)
+
+
+class QueryLast(nn.Module):
+    """Attention whose second input gives the queries."""
+
+    def __init__(self, hidden_size, num_heads, wrong=""):
+        super().__init__()
+        self.heads, self.wrong = num_heads, wrong
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(hidden_size, hidden_size) for _ in range(4))
+
+    def forward(self, x, y):
+        return self.out_proj(attend(self.q_proj(y), self.k_proj(x), self.v_proj(x), self.heads, wrong=self.wrong))
+
+
+class ContextFirst(QueryLast):
+    """The names of its inputs tell that they are exchanged."""
+
+    def forward(self, x, context):
+        return super().forward(x, context)
+
+
+class OfItself(QueryLast):
+    """Attends to the queries alone, if a flag says so."""
+
+    def __init__(self, hidden_size, num_heads, self_attention=True, wrong=""):
+        super().__init__(hidden_size, num_heads, wrong)
+        self.self_attention = self_attention
+
+    def forward(self, query, key=None, value=None):
+        key, value = (query, query) if self.self_attention else (key, value)
+        return self.out_proj(
+            attend(self.q_proj(query), self.k_proj(key), self.v_proj(value), self.heads, wrong=self.wrong)
+        )
+
+
+class PositionalEncodingOfSteps(nn.Module):
+    """Looks positions up, such as the steps of a diffusion."""
+
+    def __init__(self, d_model, length=64):
+        super().__init__()
+        angles = torch.arange(length)[:, None] * 10_000.0 ** (-torch.arange(0, d_model, 2) / d_model)
+        self.register_buffer("pe", torch.stack([angles.sin(), angles.cos()], -1).flatten(1))
+
+    def forward(self, x):
+        return self.pe[x]

@@ -124,3 +124,27 @@ def test_an_activation_that_must_be_made_stays(candidate):
     found = diagnose(candidate("torch_packages", "activated")(), expect=["activation-gelu"])
     assert found.ids == ("feed-forward-activation-tanh",)
     assert "activation-gelu" in found.convention.choices
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "ids"),
+    [
+        ("QueryLast", {}, ()),
+        ("QueryLast", {"wrong": "not scaled"}, ("scale-missing",)),
+        ("ContextFirst", {}, ("inputs-query-from-encoder",)),
+        ("OfItself", {}, ()),
+        ("OfItself", {"wrong": "not scaled"}, ("scale-missing",)),
+        ("OfItself", {"self_attention": False}, ()),
+    ],
+)
+def test_what_the_inputs_are_is_told_by_names_and_flags_alone(candidate, name, options, ids):
+    """`x` and `y` were taken for query and memory, and `self_attention=True` for a memory that is ignored."""
+    found = diagnose(candidate("torch_packages", name)(12, 3, **options))
+    assert found.ids == ids
+    assert found.right == (not ids)
+    assert ("The query is taken from `y`" in str(found)) == (name == "QueryLast")
+
+
+def test_ids_of_an_encoding_without_tokens_are_positions(candidate):
+    """They were drawn at random, and looking them up was called a mistake."""
+    assert diagnose(candidate("torch_packages", "PositionalEncodingOfSteps")(12)).right
