@@ -60,7 +60,6 @@ from kmha.verify.diagnosing.weights import (
 OF_ITSELF = re.compile("(^|_)(self|slf)")  # beginnings of the name of self-attention's mask
 PADDINGS = {"B,1,T,S": "B,1,1,S", "B,T,S": "B,1,S", "T,S": "B,S"}  # a padding mask's shape for each mask's shape
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)  # epsilons that many packages use
-OTHERS = (0.0, 1e-7, 1e-3)  # epsilons of other code, which are mistakes unless they are a framework's default
 LARGEST = 0.01
 CROSSING = "crossing"  # `chain` of an encoder layer that cannot do without its optional memory
 MAX_READINGS = 12  # maximum number of arrangements of the weights to try
@@ -348,7 +347,7 @@ class BlockCandidate(LayerCandidate):
             return usual
         found = {epsilon for part in parts if (epsilon := epsilon_of(part)) is not None}
         found = found or epsilons_in(code)
-        if len(found) == 1 and max(found) <= LARGEST and not found & {*OTHERS} - {self.adapter.epsilon}:
+        if len(found) == 1 and 0.0 < max(found) <= LARGEST:
             return found.pop()
         self.unknown_epsilon = bool(parts) and not found
         return usual

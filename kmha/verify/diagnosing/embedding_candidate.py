@@ -202,6 +202,8 @@ class EmbeddingCandidate(LayerCandidate):
         if self.convention.entry in OF_HEADS:
             array = np.expand_dims(array, OF_HEADS[self.convention.entry])
         dtype = "int64" if ids else self.dtype_of(trial)
+        sizes = {self.roles[role]: trial.query.shape[-1] for role in ("size", "width") if role in self.roles}
+        guessed |= {each: size for each, size in sizes.items() if self.call_parameters[each].default is EMPTY}
         names = [name, self.roles["key"]] if self._turns_keys else [name]
         tensors = {each: frameworks.to_tensor(array, self.framework, dtype) for each in names}
         return {**guessed, **self.call_given, **tensors}

@@ -75,7 +75,7 @@ ARGUMENTS: dict[str, str] = {
 # Names of the feed-forward network's hidden features, if another argument is the width.
 HIDDEN = re.compile("^(d|n|num)?hid(den)?s?(dim|size|count)?$|^units$")
 # Names of what turns its input by positions.
-ROTARY = re.compile("rotary|rope|rotate")
+ROTARY = re.compile("rotary|rope|rotate|(^|_)rot_")
 AXES = re.compile("_[btsndhlckqvmfw]{2,4}$|_[BTSNDHLCKQVMFW]{2,4}$")  # in names such as `x_btd`
 _ARRAY = "(x|inputs?|tensors?|hidden|(hidden)?states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
 _WIDTH = "(channels|dims?|size|sz|features?|width|count)"

@@ -29,9 +29,10 @@ def as_rotary(function: Any) -> type | None:
         return None
     found = parameters(function)
     roles = naming.roles_of(found)
-    takes = "self" in roles or {"query", "key"} <= roles.keys()
+    takes_both = {"query", "key"} <= roles.keys()
     turns = re.search("rotary|rope", name) or any(TABLES.search(each.lower()) for each in found)
-    if not (takes and turns) or {"value", "width", "length", "heads"} & roles.keys():
+    sizes = () if takes_both else ("width", "length")  # of code that makes a table
+    if not ((takes_both or "self" in roles) and turns) or {"value", "heads", *sizes} & roles.keys():
         return None
     call = lambda self, **arguments: function(**arguments)  # noqa: E731
     return class_around(function, object, {}, found, {"__init__": lambda self: None, "__call__": call})

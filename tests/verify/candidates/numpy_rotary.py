@@ -54,3 +54,9 @@ def rope(x, base=10000.0):
     size = x.shape[-1]
     angles = np.arange(x.shape[-2])[:, None] * base ** (-np.arange(0, size, 2) / size)
     return apply_rope(x, np.cos(angles), np.sin(angles))
+
+
+def apply_rot_of_sizes(q, k, seq_len, head_dim, base=10000.0):
+    """Makes its angles from sizes that it is given."""
+    angles = np.arange(seq_len)[:, None] * base ** (-np.arange(0, head_dim, 2) / head_dim)
+    return tuple(apply_rope(x, np.cos(angles), np.sin(angles)) for x in (q, k))

@@ -54,7 +54,8 @@ class Told(Encoder):
         (Encoder, {"added": 1e-3}, (), "0.001"),  # Keras' own
         (Encoder, {"added": 1e-6}, (), ""),  # the paper's code's
         (Encoder, {"added": 1e-5}, (), "1e-05"),  # an epsilon that many packages use
-        (Encoder, {"added": 1e-7}, ("norm-epsilon-1e-7",), ""),
+        (Encoder, {"added": 1e-7}, (), "1e-07"),
+        (Encoder, {"added": 0.0}, ("norm-epsilon-0",), ""),
         (Told, {}, (), ""),
         (Told, {"epsilon": 1e-5}, (), "1e-05"),
     ],
@@ -67,7 +68,9 @@ def test_right_epsilon(block, arguments, ids, taken):
     assert found.right == (not ids)
 
 
-@pytest.mark.parametrize(("own", "ids"), [({}, ()), ({"eps": 1e-6}, ()), ({"eps": 1e-3}, ("norm-epsilon-1e-3",))])
+@pytest.mark.parametrize(
+    ("own", "ids"), [({}, ()), ({"eps": 1e-6}, ()), ({"eps": 1e-3}, ()), ({"eps": 0.0}, ("norm-epsilon-0",))]
+)
 def test_epsilon_of_torch(own, ids):
     nn = pytest.importorskip("torch").nn
 

@@ -3,7 +3,9 @@ import pytest
 from kmha.verify import diagnose
 
 
-@pytest.mark.parametrize("name", ["apply_rotary_pos_emb", "apply_rotary_emb", "apply_rope", "rotary", "rope"])
+@pytest.mark.parametrize(
+    "name", ["apply_rotary_pos_emb", "apply_rotary_emb", "apply_rope", "rotary", "rope", "apply_rot_of_sizes"]
+)
 def test_right_functions_are_read(candidate, name):
     """They were read as attention, which differs from the reference in every call."""
     assert diagnose(candidate("numpy_rotary", name)).right
