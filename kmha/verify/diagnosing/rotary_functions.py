@@ -30,7 +30,7 @@ def as_rotary(function: Any) -> type | None:
     found = parameters(function)
     roles = naming.roles_of(found)
     takes_both = {"query", "key"} <= roles.keys()
-    turns = re.search("rotary|rope", name) or any(TABLES.search(each.lower()) for each in found)
+    turns = "rotate" not in name or any(TABLES.search(each.lower()) for each in found)
     sizes = () if takes_both else ("width", "length")  # of code that makes a table
     if not ((takes_both or "self" in roles) and turns) or {"value", "heads", *sizes} & roles.keys():
         return None
