@@ -243,6 +243,9 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
     Args:
         found: Parameters of the call.
         said: Names that the user gave for roles.
+
+    >>> list(call_roles(parameters(lambda query, key_or_batches=None, value=None: 0)).values())
+    ['query', 'value', 'key_or_batches']
     """
     roles = naming.roles_of(without_flags(found), said)
     if "look_ahead" in roles and "mask" not in roles:
@@ -257,6 +260,10 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
         del roles["causal"]  # in torch, this argument only hints that the mask is causal
     if {"query", "key", "value"} <= roles.keys():
         roles.pop("memory", None)  # another way to give key and value
+    if {"query", "value"} <= roles.keys() and not {"key", "memory"} & roles.keys():
+        names = list(found)
+        between = names[names.index(roles["query"]) + 1 : names.index(roles["value"])]
+        roles |= {"key": between[0]} if len(between) == 1 and between[0] not in roles.values() else {}
     if "mask" in roles and "lengths" in roles and "lengths" not in said and _may_be_none(found[roles["lengths"]]):
         del roles["lengths"]  # beside a mask, lengths that may be None are for a kernel without padding
     return roles

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kmha.verify.chains.attention import Trial
-from kmha.verify.diagnosing import reproduction
+from kmha.verify.diagnosing import frameworks, reproduction
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate, stated_size
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
@@ -63,7 +63,10 @@ def _call_of(layer: LayerCandidate, candidate: FunctionCandidate) -> Callable[..
 def is_core(layer: LayerCandidate) -> bool:
     """Return whether a layer with separate query and key, or input and memory, has no weights."""
     crosses = any(pair <= layer.roles.keys() for pair in ({"query", "key"}, {"self", "memory"}))
-    if not crosses or "heads" in {**layer.constructor_roles, **layer.roles, **layer.fixed}:
+    counts = "heads" in {**layer.roles, **layer.fixed} or (
+        "heads" in layer.constructor_roles and _mentions_heads(layer)
+    )
+    if not crosses or counts:
         return False
     try:
         with quietly():
@@ -71,6 +74,12 @@ def is_core(layer: LayerCandidate) -> bool:
             return not layer.adapter.variables(thing) and _has_no_sublayers(thing)
     except (Exception, SystemExit):  # untrusted code may raise anything
         return False
+
+
+def _mentions_heads(layer: LayerCandidate) -> bool:
+    """Return whether the code of a layer's call mentions its number of heads."""
+    call = frameworks.source_of(getattr(layer.layer_class, layer.adapter.method))
+    return not call or layer.constructor_roles["heads"] in call
 
 
 def _has_no_sublayers(thing: Any) -> bool:

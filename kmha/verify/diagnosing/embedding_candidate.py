@@ -32,6 +32,7 @@ from kmha.verify.diagnosing.conventions import BATCH, COUNT, HEADS, IDS, MIDDLE,
 from kmha.verify.diagnosing.guessing import LENGTH
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Answer
+from kmha.verify.diagnosing.rotary_functions import turned_by
 from kmha.verify.diagnosing.trials import Accepts
 from kmha.verify.diagnosing.weights import Variable
 
@@ -55,8 +56,8 @@ class EmbeddingCandidate(LayerCandidate):
 
     Attributes:
         takes_ids: Whether the input are token ids. Otherwise, it is vectors.
-        rotates: Whether its name means rotary positions. Then it is not judged unless it turns its input by them,
-            because most such layers return the cosines and sines.
+        rotates: Whether its name means rotary positions. Then it is called right if it turns its input by them, or
+            returns their cosines and sines. Otherwise it is not judged.
         exact_length: Number of vectors that it takes, if it takes no other number, or else 0.
     """
 
@@ -144,7 +145,10 @@ class EmbeddingCandidate(LayerCandidate):
             for name, value in vars(part).items():
                 if naming.argument(name.strip("_")) == "width" and isinstance(value, int):
                     return value
-            arrays = [*vars(part).values(), *(vars(part).get("_buffers") or {}).values()]
+            named = {**vars(part), **(vars(part).get("_buffers") or {})}
+            if frequencies := [each for name, each in named.items() if "freq" in name and np.ndim(each) == 1]:
+                return 2 * len(frequencies[0])
+            arrays = [*named.values()]
             axes = [tuple(each.shape) for each in arrays if hasattr(each, "shape") and len(each.shape) > 1]
             if axes:
                 return int(axes[0][-1])
@@ -217,6 +221,9 @@ class EmbeddingCandidate(LayerCandidate):
         result, copies = super().call(trial)
         if self._turns_keys and isinstance(result, tuple) and len(result) == 2:
             result = (result[0] + result[1]) / 2  # the same vectors, turned as queries and as keys
+        elif self.rotates and self.convention.entry == BATCH:
+            turned = turned_by(result, trial.query)
+            result = result if turned is None else turned
         return result, copies
 
     def _new(self, trial: Trial, dtype: str) -> Any:

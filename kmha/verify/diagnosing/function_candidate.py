@@ -305,12 +305,15 @@ def held_by(function: Any) -> str:
 def stated_size(layer: Any) -> tuple[str, int] | None:
     """Return the attribute whose value is √O or O^-½ for an integer O of at least 2, and O. Several such O state none.
 
+    Without one, an attribute such as `d_k` states O itself.
+
     >>> import types
-    >>> stated_size(types.SimpleNamespace(scale=0.25, dropout=0.5))
-    ('scale', 16)
+    >>> stated_size(types.SimpleNamespace(scale=0.25, dropout=0.5)), stated_size(types.SimpleNamespace(d_k=4))
+    (('scale', 16), ('d_k', 4))
     """
     found = {}
-    for name, value in getattr(layer, "__dict__", {}).items():
+    attributes = getattr(layer, "__dict__", {})
+    for name, value in attributes.items():
         if not (SCALES.search(name.lower()) and isinstance(value, numbers.Real)):
             continue
         root = abs(float(value))
@@ -319,4 +322,6 @@ def stated_size(layer: Any) -> tuple[str, int] | None:
         size = max(root**2, root**-2)
         if size > 1.5 and abs(size - round(size)) < 1e-4 * size:
             found[round(size)] = name
+    own = {each: n for n, each in attributes.items() if naming.argument(n.strip("_")) == "size" and type(each) is int}
+    found = found or {size: name for size, name in own.items() if size > 1}
     return next(((name, size) for size, name in found.items()), None) if len(found) == 1 else None

@@ -45,7 +45,7 @@ _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("sin(?!gle)", ("zeros (T, O)", "zeros (T, O/2)", "zeros (1, T, O)", "zeros (1, 1, T, O)", "zeros (T, 1, O)")),
     ("rotary|rope|freqs", ("None", "complex ones (T, O/2)", "zeros (T, O)", "zeros (T, O/2)")),
     ("mask|cache|past|state|bias|pos.*emb", ("None",)),
-    ("position|inputpos|startpos", ("positions", "0", "None")),
+    ("position|inputpos|startpos", ("positions", "positions (1, T)", "0", "None")),
     ("^(tgt|trg|target|src|source|q|k|query|key)?(seq)?len(gth)?$", (POSITIONS,)),
     ("maxlen|maxseq|seqlen|context|blocksize|window|maxpos|length", (str(LENGTH),)),
     ("vocab", ("11",)),
@@ -171,8 +171,9 @@ def value_of(text: str, framework: str, sizes: Mapping[str, int], dtype: str = "
         return sizes["T"]
     if text == "root":
         return float(sizes["O"]) ** 0.5
-    if text == "positions":
-        return _array(np.arange(sizes["T"]), framework, dtype)
+    if text.startswith("positions"):
+        array = np.arange(sizes["T"])
+        return _array(array[None] if "(1, T)" in text else array, framework, dtype)
     if text == "(cos, sin)":
         whole = (1, sizes["T"], sizes["O"])
         return _array(np.ones(whole), framework, dtype), _array(np.zeros(whole), framework, dtype)

@@ -1,13 +1,16 @@
-"""A function that turns queries and keys by rotary positions, such as `apply_rotary(q, k, cos, sin)`, as a layer.
+"""Functions that turn queries and keys by rotary positions, such as `apply_rotary(q, k, cos, sin)`, and their tables.
 
-Its arguments may be tables of angles, or of their cosines and sines. kmha gives it those of the usual angles.
+The tables contain angles, or their cosines and sines, or complex numbers. kmha gives the functions those of the usual
+angles. Code that returns such tables is judged by what they make of vectors.
 """
 
 import inspect
 import re
 from typing import Any
 
-from kmha.verify.diagnosing import naming
+import numpy as np
+
+from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import parameters
 from kmha.verify.diagnosing.with_parameters import class_around
 
@@ -36,3 +39,38 @@ def as_rotary(function: Any) -> type | None:
         return None
     call = lambda self, **arguments: function(**arguments)  # noqa: E731
     return class_around(function, object, {}, found, {"__init__": lambda self: None, "__call__": call})
+
+
+def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
+    """Return vectors (B, T, O) turned by the tables that code returned, or `None` if it returned something else.
+
+    Args:
+        tables: Cosines and sines in any order, each (…, T, O) or (…, T, O/2), or complex numbers (…, T, O/2). The
+            leading axes must have size 1, and there may be more rows.
+        vectors: Vectors to turn.
+
+    >>> angles = np.array([[0.0], [np.pi / 2]])
+    >>> turned_by((np.cos(angles), np.sin(angles)), np.array([[[1.0, 2.0], [3.0, 4.0]]])).round(9)
+    array([[[ 1.,  2.],
+            [-4.,  3.]]])
+    """
+    parts = [frameworks.to_numpy(each) for each in (tables if isinstance(tables, tuple | list) else [tables])]
+    in_pairs = len(parts) == 1 and np.iscomplexobj(parts[0])
+    parts = [parts[0].real, parts[0].imag] if in_pairs else parts
+    _, rows, size = vectors.shape
+    half = size // 2
+    if len(parts) != 2 or parts[0].shape != parts[1].shape or parts[0].ndim < 2 or size % 2:
+        return None
+    if parts[0].size != parts[0].shape[-2] * parts[0].shape[-1] or parts[0].shape[-2] < rows:
+        return None
+    cos, sin = (each.reshape(each.shape[-2:])[:rows] for each in parts)
+    cos, sin = (sin, cos) if np.allclose(sin[0], 1.0) else (cos, sin)
+    if cos.shape[-1] == size:  # each angle twice
+        in_pairs = not np.allclose(cos[:, :half], cos[:, half:])
+        cos, sin = (each[:, ::2] if in_pairs else each[:, :half] for each in (cos, sin))
+    if cos.shape[-1] != half:
+        return None
+    first, second = (vectors[..., ::2], vectors[..., 1::2]) if in_pairs else np.split(vectors, 2, -1)
+    turned = first * cos - second * sin, first * sin + second * cos
+    whole = np.stack(turned, -1).reshape(vectors.shape) if in_pairs else np.concatenate(turned, -1)
+    return whole.astype(parts[0].dtype)

@@ -44,7 +44,9 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
         share = "Most calls raise" if ran else "Every call raises"
         return (f"{share} an error, the first: {_first_error(found)}", *lines, *_remedies(found))
     if getattr(found.candidate, "rotates", False):
-        return ("kmha only knows rotary embeddings that return their input turned by its positions.",)
+        return (
+            "kmha only knows rotary embeddings that return their input turned by its positions, or cosines and sines.",
+        )
     masked = [result for result in found.results if result.trial.masked]
     if all(each.trial.masked for each in found.results if each.wrong) and _ran(masked) < ENOUGH * len(masked):
         return ("It is right without masks, and most calls with masks raise an error.", *lines, *_remedies(found))

@@ -18,3 +18,20 @@ def test_a_wrong_function_is_not_called_right(candidate):
 
 def test_half_of_a_rotation_is_no_rotation(candidate):
     assert not diagnose(candidate("numpy_rotary", "rotate_half")).right
+
+
+@pytest.mark.parametrize("built", [False, True])
+@pytest.mark.parametrize("name", ["RotaryEmbedding", "RotaryOfPositions", "RotaryInPairs", "RotaryOfTurns"])
+def test_layers_that_return_tables(candidate, name, built):
+    """Nearly all rotary layers of public packages return tables, which could not be judged."""
+    pytest.importorskip("torch")
+    layer = candidate("torch_rotary", name)
+    found = diagnose(layer(8) if built else layer)
+    assert found.right, found
+    assert "Vectors turned by rotary positions" in str(found)
+
+
+def test_tables_of_other_positions_are_not_called_right(candidate):
+    pytest.importorskip("torch")
+    found = diagnose(candidate("torch_rotary", "RotaryEmbedding")(8, first=1))
+    assert (found.verdict, found.ids) == ("unjudged", ())

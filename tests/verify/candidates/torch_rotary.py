@@ -1,0 +1,41 @@
+"""Layers that return the cosines and sines of rotary positions, as people write them."""
+
+import torch
+from torch import nn
+
+
+class RotaryEmbedding(nn.Module):
+    """Tables (1, 1, T, O), each angle twice."""
+
+    def __init__(self, dim, max_seq_len=64, first=0):
+        super().__init__()
+        frequencies = 10_000.0 ** (-torch.arange(0, dim, 2) / dim)
+        angles = torch.outer(torch.arange(max_seq_len) + float(first), frequencies).repeat(1, 2)
+        self.register_buffer("cosines", angles.cos()[None, None])
+        self.register_buffer("sines", angles.sin()[None, None])
+
+    def forward(self, x, seq_len):
+        return self.cosines[:, :, :seq_len], self.sines[:, :, :seq_len]
+
+
+class RotaryOfPositions(nn.Module):
+    """Computes sines and cosines (B, T, O/2) of positions (B, T)."""
+
+    def __init__(self, dim, base=10_000.0):
+        super().__init__()
+        self.register_buffer("inv_freq", base ** (-torch.arange(0, dim, 2) / dim))
+
+    def forward(self, x, position_ids):
+        angles = position_ids[:, :, None] * self.inv_freq
+        return angles.sin().to(x.dtype), angles.cos().to(x.dtype)
+
+
+class RotaryInPairs(RotaryOfPositions):
+    def forward(self, x, position_ids):
+        return tuple(each.repeat_interleave(2, -1) for each in super().forward(x, position_ids))
+
+
+class RotaryOfTurns(RotaryOfPositions):
+    def forward(self, x):
+        angles = torch.outer(torch.arange(x.shape[-2]), self.inv_freq)
+        return torch.polar(torch.ones_like(angles), angles)
