@@ -45,7 +45,7 @@ OTHERS = re.compile(
     r"patch|relative|alibi|block|(?<!positional_)(?<!position_)(?<!pos_)encoder|decoder|attention|time|label|feed_?forward"
 )
 PAD_ID = re.compile("^(pad(ding)?|pad_token)_?(id|idx|index)$")  # attributes that state the id of padding
-LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n")
+LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n", "end")
 OF_HEADS = {HEADS: 1, MIDDLE: 2}  # layouts of what turns queries and keys, with the axis of the heads
 CLOSE = 1e-4  # relative rounding of a table in float32
 WIDTH = 12  # width of an encoding that has no width of its own
@@ -121,6 +121,9 @@ class EmbeddingCandidate(LayerCandidate):
         if self.built:
             width = tables[0][-1] if tables else self._stated_width(layer)
             drawn = dataclasses.replace(drawn, width=width, heads=1, size=width)
+            twice = dataclasses.replace(drawn, width=2 * width, size=2 * width)
+            if self.rotates and not self._runs(layer, drawn) and self._runs(layer, twice):
+                drawn = twice  # a table of half of the features
         if tokens := self._tables(variables):
             drawn = dataclasses.replace(drawn, vocabulary=squeezed(tokens[0].shape)[0])
         elif tables and not self.takes_ids and not self._runs(layer, drawn):
@@ -190,7 +193,8 @@ class EmbeddingCandidate(LayerCandidate):
 
     def _constructor(self, trial: Trial) -> dict[str, Any]:
         vocabulary, width = trial.weights["embedding/embeddings"].shape
-        values = {"vocabulary": vocabulary, "width": width, "inputs": width, "length": LENGTH, "dropout": trial.rate}
+        widths = dict.fromkeys(("width", "inputs", "size"), width)
+        values = {**widths, "vocabulary": vocabulary, "length": LENGTH, "dropout": trial.rate}
         return self.constructor_arguments(values, {"T": LENGTH, "H": 1, "I": width, "O": width})
 
     def _arguments(self, trial: Trial) -> dict[str, Any]:
@@ -378,7 +382,8 @@ class EncodingFunction(Candidate):
         if self.one_position:
             each = ({**arguments, self.roles["length"]: position} for position in range(trial.query.shape[1]))
             result = np.stack([np.asarray(self.function(**one)) for one in each])
-        return result, with_copies(arguments)
+        turned = turned_by(result, trial.query)
+        return (result if turned is None else turned), with_copies(arguments)
 
     def answer(self, trial: Trial) -> Answer:
         return for_each_item(super().answer(trial), trial)
@@ -408,7 +413,7 @@ def encoding_roles(found: Parameters, said: Mapping[str, str] = MappingProxyType
     roles: dict[str, str] = {}
     for name, each in found.items():
         role = "length" if naming.plain(name) in LENGTHS else naming.argument(name)
-        role = "width" if naming.plain(name) == "depth" else role
+        role = "width" if role == "size" or naming.plain(name) == "depth" else role
         role = next((each for each, mine in said.items() if mine == name), role)
         if role in ("length", "width") and role not in roles:
             roles[role] = name

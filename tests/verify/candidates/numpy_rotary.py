@@ -60,3 +60,18 @@ def apply_rot_of_sizes(q, k, seq_len, head_dim, base=10000.0):
     """Makes its angles from sizes that it is given."""
     angles = np.arange(seq_len)[:, None] * base ** (-np.arange(0, head_dim, 2) / head_dim)
     return tuple(apply_rope(x, np.cos(angles), np.sin(angles)) for x in (q, k))
+
+
+def precompute_freqs_cis(dim, end, theta=10000.0):
+    return np.exp(1j * np.outer(np.arange(end), theta ** (-np.arange(0, dim, 2) / dim)))
+
+
+def compute_frequencies(seq_len, head_dim, theta=10000.0):
+    turns = precompute_freqs_cis(head_dim, seq_len, theta)
+    return turns.real, turns.imag
+
+
+def angles_of_all_features(seq_len, head_dim, theta=10000.0):
+    """Its exponents are half of the right ones."""
+    turns = np.exp(1j * np.outer(np.arange(seq_len), theta ** (-np.arange(head_dim // 2) / head_dim)))
+    return turns.real, turns.imag

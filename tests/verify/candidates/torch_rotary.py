@@ -39,3 +39,17 @@ class RotaryOfTurns(RotaryOfPositions):
     def forward(self, x):
         angles = torch.outer(torch.arange(x.shape[-2]), self.inv_freq)
         return torch.polar(torch.ones_like(angles), angles)
+
+
+class RotaryOfHeads(nn.Module):
+    """Turns queries and keys (B, H, T, O) with tables (T, O/2) that it keeps."""
+
+    def __init__(self, head_dim, max_seq_len=64):
+        super().__init__()
+        turns = torch.outer(torch.arange(max_seq_len), 10_000.0 ** (-torch.arange(0, head_dim, 2) / head_dim))
+        self.register_buffer("cosines", turns.cos())
+        self.register_buffer("sines", turns.sin())
+
+    def forward(self, q, k):
+        cos, sin = (table[: q.shape[-2]].repeat_interleave(2, -1) for table in (self.cosines, self.sines))
+        return tuple(x * cos + torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2) * sin for x in (q, k))

@@ -11,6 +11,15 @@ def test_right_functions_are_read(candidate, name):
     assert diagnose(candidate("numpy_rotary", name)).right
 
 
+@pytest.mark.parametrize("name", ["precompute_freqs_cis", "compute_frequencies"])
+def test_functions_that_return_tables(candidate, name):
+    assert diagnose(candidate("numpy_rotary", name)).right
+
+
+def test_tables_of_other_angles_are_not_called_right(candidate):
+    assert not diagnose(candidate("numpy_rotary", "angles_of_all_features")).right
+
+
 def test_a_wrong_function_is_not_called_right(candidate):
     found = diagnose(candidate("numpy_rotary", "rope_of_one_angle"))
     assert (found.verdict, found.ids) == ("unjudged", ())
@@ -21,7 +30,9 @@ def test_half_of_a_rotation_is_no_rotation(candidate):
 
 
 @pytest.mark.parametrize("built", [False, True])
-@pytest.mark.parametrize("name", ["RotaryEmbedding", "RotaryOfPositions", "RotaryInPairs", "RotaryOfTurns"])
+@pytest.mark.parametrize(
+    "name", ["RotaryEmbedding", "RotaryOfPositions", "RotaryInPairs", "RotaryOfTurns", "RotaryOfHeads"]
+)
 def test_layers_that_return_tables(candidate, name, built):
     """Nearly all rotary layers of public packages return tables, which could not be judged."""
     pytest.importorskip("torch")
