@@ -225,7 +225,7 @@ class EmbeddingCandidate(LayerCandidate):
         result, copies = super().call(trial)
         if self._turns_keys and isinstance(result, tuple) and len(result) == 2:
             result = (result[0] + result[1]) / 2  # the same vectors, turned as queries and as keys
-        elif self.rotates and self.convention.entry == BATCH:
+        elif self.rotates and self.convention.entry in (BATCH, COUNT):
             turned = turned_by(result, trial.query)
             result = result if turned is None else turned
         return result, copies

@@ -78,6 +78,7 @@ _TURNING = (
         ("angles (T, O/2)", "angles (T, O)", "angles (T, O) in pairs", "turns (T, O/2)"),
     ),
 )
+TABLES = ("cosines", "sines", "angles", "turns")
 BASE = 10_000.0
 
 

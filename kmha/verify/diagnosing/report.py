@@ -13,7 +13,7 @@ import numpy as np
 from kmha.verify.chains import caches
 from kmha.verify.chains.blocks import EPSILON
 from kmha.verify.choices import CHOICES
-from kmha.verify.diagnosing import matching, naming
+from kmha.verify.diagnosing import guessing, matching, naming
 from kmha.verify.diagnosing.caches import cache_report
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, ONE_KEY
 from kmha.verify.diagnosing.coverage import tested, untested
@@ -186,7 +186,12 @@ def remarks(found: "Diagnosis") -> list[str]:
             lines += [f"{said[0].upper()}{said[1:]}: taken as intended."] if said else []
         guessed = {**getattr(found.candidate, "made_guesses", {}), **dict(found.convention.guessed)}
         guessed = {} if found.verdict == UNJUDGED else guessed  # then the advice is about them
-        lines += [f"kmha does not know the argument `{name}`, and passed {text}." for name, text in guessed.items()]
+        lines += [
+            f"kmha passed {text} as `{name}`."
+            if text.startswith(guessing.TABLES)
+            else f"kmha does not know the argument `{name}`, and passed {text}."
+            for name, text in guessed.items()
+        ]
         lines += _polarity(found)
         lines += [mistake.says for mistake in found.mistakes] if found.verdict == RIGHT else []
         if found.convention.causal and not found.candidate.said_causal:

@@ -45,8 +45,8 @@ def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
     """Return vectors (B, T, O) turned by the tables that code returned, or `None` if it returned something else.
 
     Args:
-        tables: Cosines and sines in any order, each (…, T, O) or (…, T, O/2), or complex numbers (…, T, O/2). The
-            leading axes must have size 1, and there may be more rows.
+        tables: Cosines and sines in any order, each (T, O) or (T, O/2), or complex numbers (T, O/2). They may have
+            more rows, which come last, and axes of size 1.
         vectors: Vectors to turn.
 
     >>> angles = np.array([[0.0], [np.pi / 2]])
@@ -61,9 +61,9 @@ def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
     half = size // 2
     if len(parts) != 2 or parts[0].shape != parts[1].shape or parts[0].ndim < 2 or size % 2:
         return None
-    if parts[0].size != parts[0].shape[-2] * parts[0].shape[-1] or parts[0].shape[-2] < rows:
+    cos, sin = (each.reshape(-1, each.shape[-1])[:rows] for each in parts)
+    if len(cos) < rows:
         return None
-    cos, sin = (each.reshape(each.shape[-2:])[:rows] for each in parts)
     cos, sin = (sin, cos) if np.allclose(sin[0], 1.0) else (cos, sin)
     if cos.shape[-1] == size:  # each angle twice
         in_pairs = not np.allclose(cos[:, :half], cos[:, half:])

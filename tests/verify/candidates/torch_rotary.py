@@ -41,6 +41,13 @@ class RotaryOfTurns(RotaryOfPositions):
         return torch.polar(torch.ones_like(angles), angles)
 
 
+class RotaryOfLength(RotaryEmbedding):
+    """Tables (T, 1, O) for a number of positions."""
+
+    def forward(self, seq_len):
+        return tuple(table[0, 0, :seq_len, None] for table in super().forward(None, seq_len))
+
+
 class RotaryOfHeads(nn.Module):
     """Turns queries and keys (B, H, T, O) with tables (T, O/2) that it keeps."""
 
