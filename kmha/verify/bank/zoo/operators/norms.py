@@ -74,6 +74,8 @@ def shared(source: Source) -> Iterator[Edit]:
 
 def _shared_ids(source: Source, call: ast.Call, other: ast.Call) -> tuple[str, ...]:
     pairs = [(PLACES[one], PLACES[two]) for one in _sublayers(source, call) for two in _sublayers(source, other)]
+    if "keras" in source.text:  # what is never called has no weights, so nothing tells which of the two is used
+        pairs += [(two, one) for one, two in pairs]
     return tuple(f"norm-shared-{one}-{two}" for one, two in pairs if one != two)
 
 

@@ -364,6 +364,14 @@ class ResidualAttentionBlock:
     assert [edit.ids for edit in edits] == [("residual-doubled-attention",), ("residual-doubled-feed-forward",)]
 
 
+def test_a_norm_of_keras_that_is_never_called_has_no_weights_to_tell_it_by():
+    text = "class EncoderLayer:\n    def call(self, x):\n        x = self.norm1(x + self.attn(x))\n"
+    text += "        return self.norm2(x + self.mlp(x))\n"
+    both = ("norm-shared-1-last", "norm-shared-last-1")
+    assert {ids[:1] for ids in ids_of("norm-of-other-sublayer", text, "encoder")} == {both[:1], both[1:]}
+    assert all({*both} == {*ids} for ids in ids_of("norm-of-other-sublayer", f"import keras\n{text}", "encoder"))
+
+
 def test_a_norm_of_an_input_that_is_kept_belongs_to_the_next_sublayer():
     assert ids_of("norm-dropped", ENCODER, "encoder") == [("norm-missing-attention",), ("norm-missing-feed-forward",)]
 
