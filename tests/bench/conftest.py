@@ -49,7 +49,7 @@ def translation():
     )
 
 
-@pytest.fixture(params=["training", "decoding"])
+@pytest.fixture(scope="module", params=["training", "decoding"])
 def model_row(request):
     """A small model whose sizes all differ."""
     from kmha.bench.cases import ModelRow

@@ -20,11 +20,16 @@ def _results(name, row, given):
     return contender.results(contender.run())
 
 
+@pytest.fixture(scope="module")
+def expected(model_row, translation):
+    """The results of Keras' layers."""
+    return _results(BUILTIN, model_row, draw_inputs(model_row, translation))
+
+
 @pytest.mark.slow
-def test_ours_is_the_model_of_keras_layers(model_row, translation):
+def test_ours_is_the_model_of_keras_layers(model_row, translation, expected):
     """Dropout, the optimizer's step and the decoded tokens are the same too."""
-    given = draw_inputs(model_row, translation)
-    expected, results = (_results(name, model_row, given) for name in (BUILTIN, OURS))
+    results = _results(OURS, model_row, draw_inputs(model_row, translation))
     names = {"loss", "loss in training", "loss after a step"} if model_row.step else {"tokens"}
     assert results.keys() == expected.keys() == names
     check_agreement(model_row, OURS, results, BUILTIN, expected)
@@ -38,9 +43,8 @@ def test_ours_is_the_model_of_keras_layers(model_row, translation):
 
 
 @pytest.mark.slow
-def test_other_numbers_are_caught(model_row, translation):
+def test_other_numbers_are_caught(model_row, translation, expected):
     given = draw_inputs(model_row, translation)
-    expected = _results(BUILTIN, model_row, given)
     wrong = translation._replace(
         task=lambda model, smoothing: translation.task(model, 2 * smoothing),
         greedy=lambda model, length: lambda source: translation.greedy(model, length)(source[:, ::-1]),

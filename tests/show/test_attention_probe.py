@@ -17,7 +17,11 @@ def _model():
     block = kmha.layers.EncoderLayer(6, 3, 8, dropout_rate=0.3, name="block")
     outputs = keras.layers.Dense(11)(block(keras.layers.Embedding(11, 6)(ids)))
     model = keras.Model(ids, outputs)
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
+    model.compile(
+        "adam",
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=keras.backend.backend() == "jax",
+    )
     return model
 
 
@@ -82,7 +86,7 @@ def test_several_steps_in_one_execution(executed, every, steps):
     if keras.backend.backend() == "torch":
         pytest.skip("Keras has no steps_per_execution there")
     model = _model()
-    model.compile("adam", model.loss, jit_compile=False, steps_per_execution=executed)
+    model.compile("adam", model.loss, jit_compile=keras.backend.backend() == "jax", steps_per_execution=executed)
     probe, data = AttentionProbe(PROBE, every, "block/mha"), np.tile(X, (5, 1))
     model.fit(data, data, batch_size=12, epochs=2, verbose=0, callbacks=[probe])
     assert [*probe.recorded][: len(steps)] == steps

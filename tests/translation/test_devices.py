@@ -76,13 +76,20 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.fixture
-def text(tmp_path):
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
     """Sentences of about the same length, so that JAX compiles few shapes."""
+    folder = tmp_path_factory.mktemp("text")
     english, german = ["a dog runs", "two cats sleep", "the bird sings"], ["ein Hund läuft", "zwei Katzen schlafen"]
-    (tmp_path / "text.en").write_text("\n".join(f"{english[number % 3]} {number % 7}" for number in range(90)))
-    (tmp_path / "text.de").write_text("\n".join(f"{german[number % 2]} {number % 7}" for number in range(90)))
-    return tmp_path
+    (folder / "text.en").write_text("\n".join(f"{english[number % 3]} {number % 7}" for number in range(90)))
+    (folder / "text.de").write_text("\n".join(f"{german[number % 2]} {number % 7}" for number in range(90)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(text):
+    """What the command says that trains on one device, in the folder `alone`."""
+    return _end(_train(text, "alone"))
 
 
 def _start(command, **variables):
@@ -127,9 +134,9 @@ def test_two_devices_give_the_numbers_of_one_and_resume(text):
 
 @SEVERAL
 @pytest.mark.slow
+@pytest.mark.usefixtures("alone")
 def test_two_workers_give_the_numbers_of_one_process(text):
     """Only the first worker writes into the model folder, and both resume a run that is finished."""
-    _end(_train(text, "alone"))
     for _ in range(2):
         both = [_train(text, "together", **variables) for variables in _cluster()]
         outputs = [_end(process) for process in both]
@@ -153,12 +160,11 @@ def _cluster():
 
 
 @pytest.mark.slow
-def test_a_model_is_trained_and_translates_on_every_backend(text):
-    output = _end(_train(text, "model"))
-    assert "5 steps" in output
-    rows = _rows(text / "model")
+def test_a_model_is_trained_and_translates_on_every_backend(text, alone):
+    assert "5 steps" in alone
+    rows = _rows(text / "alone")
     assert rows[-1]["val_loss"] < rows[0]["val_loss"]
-    translated = _end(_start(["-m", "kmha", "translate", str(text / "model"), "a dog runs 3", "the bird sings 5"]))
+    translated = _end(_start(["-m", "kmha", "translate", str(text / "alone"), "a dog runs 3", "the bird sings 5"]))
     assert len(translated.splitlines()) == 2
 
 
