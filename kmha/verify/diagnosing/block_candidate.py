@@ -610,7 +610,7 @@ def epsilons_in(code: str) -> set[float]:
 
 def epsilon_of(part: Any) -> float | None:
     """Return the epsilon of a normalization, which an attribute states, or `None`."""
-    if "norm" not in type(part).__name__.lower():
+    if not re.search("norm|^ln", type(part).__name__.lower()):
         return None
     stated = (value for name, value in getattr(part, "__dict__", {}).items() if naming.plain(name) in EPSILON_NAMES)
     return next((value for value in stated if isinstance(value, float)), None)

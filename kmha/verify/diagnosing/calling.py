@@ -263,14 +263,9 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
     if {"query", "value"} <= roles.keys() and not {"key", "memory"} & roles.keys():
         names = list(found)
         between = names[names.index(roles["query"]) + 1 : names.index(roles["value"])]
-        roles |= {"key": between[0]} if len(between) == 1 and between[0] not in roles.values() else {}
-    if "mask" in roles and "lengths" in roles and "lengths" not in said and _may_be_none(found[roles["lengths"]]):
-        del roles["lengths"]  # beside a mask, lengths that may be None are for a kernel without padding
+        named = [name for name in between if re.search("key|source", name.lower()) and name not in roles.values()]
+        roles |= {"key": named[0]} if len(between) == len(named) == 1 else {}
     return roles
-
-
-def _may_be_none(parameter: Any) -> bool:
-    return getattr(parameter, "default", EMPTY) is None
 
 
 def roles_by_place(found: Mapping[str, Any], roles: Mapping[str, str], known: Container[str]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """A layer without weights as a candidate: scaled dot-product attention alone, written as a class or an object."""
 
+import ast
 import dataclasses
 import inspect
 from collections.abc import Callable
@@ -77,9 +78,21 @@ def is_core(layer: LayerCandidate) -> bool:
 
 
 def _mentions_heads(layer: LayerCandidate) -> bool:
-    """Return whether the code of a layer's call mentions its number of heads."""
-    call = frameworks.source_of(getattr(layer.layer_class, layer.adapter.method))
-    return not call or layer.constructor_roles["heads"] in call
+    """Return whether the code of a class uses its number of heads outside of the constructor."""
+    name, home = layer.constructor_roles["heads"], layer.layer_class.__module__
+    own = [each for each in layer.layer_class.__mro__ if each.__module__ == home]
+    nodes = [node for each in own for node in ast.walk(frameworks.syntax_of(each))]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    kept = {name}  # the argument, and the attributes that are made of it
+    for each in functions:
+        for target, value in frameworks.assignments(each) if each.name == "__init__" else ():
+            kept |= _names(target) - {"self"} if kept & _names(value) else set()
+    return not functions or any(kept & _names(each) for each in functions if each.name != "__init__")
+
+
+def _names(tree: ast.AST) -> set[str]:
+    nodes = [*ast.walk(tree)]
+    return {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
 
 def _has_no_sublayers(thing: Any) -> bool:

@@ -47,6 +47,7 @@ from kmha.verify.diagnosing.other_readings import (
     cannot_do_without_memory,
     exchanged_inputs,
     explains_all,
+    ignored_lengths,
     memory_is_ignored,
     memory_raises,
     needs_temperature,
@@ -215,7 +216,13 @@ def diagnose(
 
     decoding = find_decoding(candidate, arguments or {})
     if decoding is None:
-        return _diagnose(read, float16, seed, source, tell, on_call)
+        try:
+            return _diagnose(read, float16, seed, source, tell, on_call)
+        except ImpossibleError as error:
+            raise CandidateError(
+                f"{name_of(candidate)}: kmha made inputs that do not go together ({error}). "
+                "Diagnose a function around it, such as lambda query, key, value: layer(query, key, value)."
+            ) from None
     found, unread = None, ""
     if decoding is not candidate and decoding.width:  # ids mean a whole model, which has no reference
         try:
@@ -298,6 +305,10 @@ def _diagnose(
     if said := exchanged_inputs(candidate, found.ids):
         other = diagnose_as(functools.partial(read, said=said), chain=chain)
         says = f"The query is taken from `{said['query']}`, and keys and values from `{said['memory']}`."
+        return dataclasses.replace(other, further=(says, *other.further))
+    if name := ignored_lengths(candidate, found.ids):
+        other = diagnose_as(functools.partial(read, further={name: None}), chain=chain)
+        says = f"`{name}` has no effect beside its mask: taken as meant for a kernel that takes no mask."
         return dataclasses.replace(other, further=(says, *other.further))
     if not found.right:
         doubts = sureness.advice(found)

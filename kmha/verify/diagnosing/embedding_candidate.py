@@ -32,7 +32,7 @@ from kmha.verify.diagnosing.conventions import BATCH, COUNT, HEADS, IDS, MIDDLE,
 from kmha.verify.diagnosing.guessing import LENGTH
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Answer
-from kmha.verify.diagnosing.rotary_functions import turned_by
+from kmha.verify.diagnosing.rotary_functions import begins_with_sines, turned_by
 from kmha.verify.diagnosing.trials import Accepts
 from kmha.verify.diagnosing.weights import Variable
 
@@ -44,9 +44,26 @@ WORDS = re.compile(r"rotary|^ro_?pe$|(?<![a-z])posit(?!ion_?wise)|embed|sinus|po
 OTHERS = re.compile(
     r"patch|relative|alibi|block|(?<!positional_)(?<!position_)(?<!pos_)encoder|decoder|attention|time|label|feed_?forward"
 )
+OF_ROTARY = re.compile(r"freq|rotary|(^|_)ro_?pe(_|$)")  # names of functions that make tables
 PAD_ID = re.compile("^(pad(ding)?|pad_token)_?(id|idx|index)$")  # attributes that state the id of padding
-LENGTHS = ("position", "positions", "npos", "npositions", "nposition", "seqlen", "maxlen", "length", "t", "n", "end")
+LENGTHS = (
+    "position",
+    "positions",
+    "positionids",
+    "posids",
+    "pos",
+    "npos",
+    "npositions",
+    "nposition",
+    "seqlen",
+    "maxlen",
+    "length",
+    "t",
+    "n",
+    "end",
+)
 OF_HEADS = {HEADS: 1, MIDDLE: 2}  # layouts of what turns queries and keys, with the axis of the heads
+KEYS = -3.0  # what the keys are, as a multiple of the queries that are turned in the same call
 CLOSE = 1e-4  # relative rounding of a table in float32
 WIDTH = 12  # width of an encoding that has no width of its own
 
@@ -59,10 +76,11 @@ class EmbeddingCandidate(LayerCandidate):
         rotates: Whether its name means rotary positions. Then it is called right if it turns its input by them, or
             returns their cosines and sines. Otherwise it is not judged.
         exact_length: Number of vectors that it takes, if it takes no other number, or else 0.
+        sines_first: Whether it was seen to return sines, and then cosines.
     """
 
     chain = NAME
-    exact_length = 0
+    exact_length, sines_first = 0, False
     needs = ("length",)
 
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any) -> None:
@@ -212,8 +230,8 @@ class EmbeddingCandidate(LayerCandidate):
         dtype = "int64" if ids else self.dtype_of(trial)
         sizes = {self.roles[role]: trial.query.shape[-1] for role in ("size", "width") if role in self.roles}
         guessed |= {each: size for each, size in sizes.items() if self.call_parameters[each].default is EMPTY}
-        names = [name, self.roles["key"]] if self._turns_keys else [name]
-        tensors = {each: frameworks.to_tensor(array, self.framework, dtype) for each in names}
+        arrays = {name: array, **({self.roles["key"]: KEYS * array} if self._turns_keys else {})}
+        tensors = {each: frameworks.to_tensor(one, self.framework, dtype) for each, one in arrays.items()}
         return {**guessed, **self.call_given, **tensors}
 
     @property
@@ -224,9 +242,10 @@ class EmbeddingCandidate(LayerCandidate):
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         result, copies = super().call(trial)
         if self._turns_keys and isinstance(result, tuple) and len(result) == 2:
-            result = (result[0] + result[1]) / 2  # the same vectors, turned as queries and as keys
+            result = 0.25 * result[0] + 0.75 / KEYS * result[1]  # multiples of the same vectors, which both count
         elif self.rotates and self.convention.entry in (BATCH, COUNT):
             turned = turned_by(result, trial.query)
+            self.sines_first = turned is not None and begins_with_sines(result)
             result = result if turned is None else turned
         return result, copies
 
@@ -339,10 +358,11 @@ class EncodingFunction(Candidate):
 
     Attributes:
         one_position: Whether it was seen to encode one position.
+        rotates: Whether its name means tables of rotary positions, which may be of a form that kmha does not know.
     """
 
     chain = NAME
-    one_position = False
+    one_position = rotates = sines_first = False
 
     def __init__(
         self,
@@ -356,6 +376,7 @@ class EncodingFunction(Candidate):
         self.call_parameters = parameters(function)
         check_given(f"{name}()", given, self.call_parameters)
         self.roles = encoding_roles(self.call_parameters, said) or {}
+        self.rotates = bool(OF_ROTARY.search(name.lower()))
 
     def sizes(self, rng: np.random.Generator) -> Any:
         return block_trials.draw_block_sizes(rng, BlockAccepts(NAME))
@@ -383,6 +404,7 @@ class EncodingFunction(Candidate):
             each = ({**arguments, self.roles["length"]: position} for position in range(trial.query.shape[1]))
             result = np.stack([np.asarray(self.function(**one)) for one in each])
         turned = turned_by(result, trial.query)
+        self.sines_first = turned is not None and begins_with_sines(result)
         return (result if turned is None else turned), with_copies(arguments)
 
     def answer(self, trial: Trial) -> Answer:

@@ -305,11 +305,13 @@ def held_by(function: Any) -> str:
 def stated_size(layer: Any) -> tuple[str, int] | None:
     """Return the attribute whose value is √O or O^-½ for an integer O of at least 2, and O. Several such O state none.
 
-    Without one, an attribute such as `d_k` states O itself.
+    Without one, an attribute such as `d_k` states O itself, or a width and a number of heads do.
 
     >>> import types
     >>> stated_size(types.SimpleNamespace(scale=0.25, dropout=0.5)), stated_size(types.SimpleNamespace(d_k=4))
     (('scale', 16), ('d_k', 4))
+    >>> stated_size(types.SimpleNamespace(d_model=12, n_heads=3))
+    ('d_model', 4)
     """
     found = {}
     attributes = getattr(layer, "__dict__", {})
@@ -322,6 +324,10 @@ def stated_size(layer: Any) -> tuple[str, int] | None:
         size = max(root**2, root**-2)
         if size > 1.5 and abs(size - round(size)) < 1e-4 * size:
             found[round(size)] = name
-    own = {each: n for n, each in attributes.items() if naming.argument(n.strip("_")) == "size" and type(each) is int}
-    found = found or {size: name for size, name in own.items() if size > 1}
+    whole = {naming.argument(n.strip("_")): (n, each) for n, each in attributes.items() if type(each) is int}
+    if not found and "size" in whole:
+        found = {whole["size"][1]: whole["size"][0]}
+    elif not found and {"width", "heads"} <= whole.keys() and whole["width"][1] % max(whole["heads"][1], 1) == 0:
+        found = {whole["width"][1] // max(whole["heads"][1], 1): whole["width"][0]}
+    found = {size: name for size, name in found.items() if size > 1}
     return next(((name, size) for size, name in found.items()), None) if len(found) == 1 else None

@@ -21,6 +21,7 @@ from kmha.verify.diagnosing.verdicts import KNOWN
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
 
+OF_QUERY = re.compile("dec|tgt|target|trg|quer")
 EXCHANGED = "inputs-query-from-encoder"
 MASK_ROLES = ("mask", "look_ahead", "padding", "memory_mask", "target_padding", "query_padding")
 OF_TARGET = {"mask": "look_ahead", "padding": "target_padding"}  # what a mask is if it is self-attention's
@@ -107,7 +108,15 @@ def exchanged_inputs(candidate: Candidate, ids: Sequence[str]) -> dict[str, str]
     names = [candidate.roles.get(role, "") for role in ("self", "memory")]
     if EXCHANGED not in ids or candidate.said or not all(names) or naming.argument(names[1]):
         return {}
-    return {"query": names[1], "memory": names[0]}
+    return {} if OF_QUERY.search(names[0].lower()) else {"query": names[1], "memory": names[0]}
+
+
+def ignored_lengths(candidate: Candidate, ids: Sequence[str]) -> str:
+    """Return the name of lengths that have no effect and may be `None`, beside a mask that has one, or ""."""
+    name = candidate.roles.get("lengths", "")
+    if "padding-ignored" not in ids or "mask" not in candidate.roles or name in ("", *candidate.said.values()):
+        return ""
+    return name if getattr(candidate.call_parameters.get(name), "default", EMPTY) is None else ""
 
 
 def needs_temperature(candidate: Candidate, ids: Sequence[str]) -> str:

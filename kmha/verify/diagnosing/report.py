@@ -192,6 +192,8 @@ def remarks(found: "Diagnosis") -> list[str]:
             else f"kmha does not know the argument `{name}`, and passed {text}."
             for name, text in guessed.items()
         ]
+        if getattr(found.candidate, "sines_first", False):
+            lines.append("It returns the sines before the cosines: taken as intended.")
         lines += _polarity(found)
         lines += [mistake.says for mistake in found.mistakes] if found.verdict == RIGHT else []
         if found.convention.causal and not found.candidate.said_causal:

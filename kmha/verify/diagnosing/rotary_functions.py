@@ -6,6 +6,7 @@ angles. Code that returns such tables is judged by what they make of vectors.
 
 import inspect
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import parameters
 from kmha.verify.diagnosing.with_parameters import class_around
 
+NAME = re.compile("rotary|(^|_)(ro_?pe|rot|rotate)(_|$)")
+OTHERS = re.compile("att(entio)?n|score|block|layer|mha|image")
 PARTS = re.compile("half|two|every|pair|table|cache|freq|precompute|build|create|make|get")  # of code around it
 TABLES = re.compile("cos(?!t)|sin(?!gle)|freq|angle|theta|rotary|rope|(^|_)pos(ition)?(_?emb)?")
 
@@ -28,17 +31,24 @@ def as_rotary(function: Any) -> type | None:
     'apply_rotary'
     """
     name = getattr(function, "__name__", "").lower()
-    if not (inspect.isfunction(function) and naming.ROTARY.search(name)) or PARTS.search(name):
+    if not (inspect.isfunction(function) and NAME.search(name)) or OTHERS.search(name):
         return None
     found = parameters(function)
     roles = naming.roles_of(found)
-    takes_both = {"query", "key"} <= roles.keys()
-    turns = "rotate" not in name or any(TABLES.search(each.lower()) for each in found)
-    sizes = () if takes_both else ("width", "length")  # of code that makes a table
-    if not ((takes_both or "self" in roles) and turns) or {"value", "heads", *sizes} & roles.keys():
+    turns = {"query", "key"} <= roles.keys() or "self" in roles
+    has_tables = any(TABLES.search(each.lower()) for each in found)
+    is_part = not has_tables and ("rotate" in name or PARTS.search(name))
+    others = {"value", "heads", "mask", "memory"} & roles.keys() or any(
+        naming.weight(each)[0] for each in _rest(roles, found)
+    )
+    if not turns or is_part or others:
         return None
     call = lambda self, **arguments: function(**arguments)  # noqa: E731
     return class_around(function, object, {}, found, {"__init__": lambda self: None, "__call__": call})
+
+
+def _rest(roles: Mapping[str, str], found: Iterable[str]) -> list[str]:
+    return [name for name in found if name not in roles.values()]
 
 
 def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
@@ -57,6 +67,7 @@ def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
     parts = [frameworks.to_numpy(each) for each in (tables if isinstance(tables, tuple | list) else [tables])]
     in_pairs = len(parts) == 1 and np.iscomplexobj(parts[0])
     parts = [parts[0].real, parts[0].imag] if in_pairs else parts
+    parts = [*parts[0]] if len(parts) == 1 and len(parts[0]) == 2 else parts  # both in one array
     _, rows, size = vectors.shape
     half = size // 2
     if len(parts) != 2 or parts[0].shape != parts[1].shape or parts[0].ndim < 2 or size % 2:
@@ -67,10 +78,18 @@ def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
     cos, sin = (sin, cos) if np.allclose(sin[0], 1.0) else (cos, sin)
     if cos.shape[-1] == size:  # each angle twice
         in_pairs = not np.allclose(cos[:, :half], cos[:, half:])
-        cos, sin = (each[:, ::2] if in_pairs else each[:, :half] for each in (cos, sin))
+        twice = [(each[:, ::2], each[:, 1::2]) if in_pairs else np.split(each, 2, -1) for each in (cos, sin)]
+        if not all(np.allclose(one, other) for one, other in twice):
+            return None
+        cos, sin = twice[0][0], twice[1][0]
     if cos.shape[-1] != half:
         return None
     first, second = (vectors[..., ::2], vectors[..., 1::2]) if in_pairs else np.split(vectors, 2, -1)
     turned = first * cos - second * sin, first * sin + second * cos
     whole = np.stack(turned, -1).reshape(vectors.shape) if in_pairs else np.concatenate(turned, -1)
     return whole.astype(parts[0].dtype)
+
+
+def begins_with_sines(tables: Any) -> bool:
+    """Return whether the first of several tables contains sines, which are 0 at the first position."""
+    return isinstance(tables, tuple | list) and not frameworks.to_numpy(tables[0]).reshape(-1)[0]

@@ -1,6 +1,7 @@
 """How sure the reading of a candidate is. A verdict that rests on a guess is lowered to "unjudged", with advice."""
 
 import dataclasses
+import inspect
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -153,7 +154,9 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
             f"If it takes layers, make an instance, such as layer = {candidate.name}(…), and diagnose that: "
             f"kmha diagnose {module}:layer."
         )
-    if candidate.core and "heads" not in candidate.fixed and found.verdict == RAISES and mentions(candidate, "heads"):
+    is_object = not inspect.isfunction(getattr(candidate, "function", None))
+    unread = found.verdict == RAISES or (found.verdict == UNKNOWN and is_object)
+    if candidate.core and "heads" not in candidate.fixed and unread and mentions(candidate, "heads"):
         yield "If it splits features H·O into heads itself, say into how many: --set num_heads=H."
     yield from _places(found)
 
