@@ -245,7 +245,7 @@ def _with_cache(
 ) -> Diagnosis:
     """Diagnose a cache. `found` is the diagnosis of the candidate without it, or `None` if kmha cannot call it so."""
     is_right = decoding.weights is not None or (found is not None and found.right)
-    if found is not None and found.verdict == KNOWN and not (is_right and _shows_alone(found)):
+    if found is not None and found.verdict == KNOWN and (not is_right or _needs_other_inputs(found)):
         return found
     cached = Diagnosis(**examine(decoding, name, seed, tell, on_call).fields(name, seed))
     if found is not None and found.verdict in (UNKNOWN, UNJUDGED) and not is_right and cached.verdict != KNOWN:
@@ -256,15 +256,16 @@ def _with_cache(
     return dataclasses.replace(found, further=(cache_report.remark(cached), *cached.further))
 
 
-def _shows_alone(found: Diagnosis) -> bool:
-    """Return whether mistakes show where query, key and value are one array, as they are in decoding with a cache."""
+def _needs_other_inputs(found: Diagnosis) -> bool:
+    """Return whether mistakes change the output, but not where query, key and value are one array, as in decoding."""
     trial = next(result.trial for result in found.results if not result.answer.error)
     alone = dataclasses.replace(trial, key=trial.query, value=trial.query, mask=None, key_mask=None)
+    changes = [mistake.changes for mistake in found.mistakes]
     try:
-        wrong, right = (run(alone, changes)["output"] for changes in ([one.changes for one in found.mistakes], []))
+        same = [is_close(run(each, changes)["output"], run(each)["output"], "float64") for each in (trial, alone)]
     except ImpossibleError:
-        return True
-    return not is_close(wrong, right, trial.dtype)
+        return False
+    return same == [False, True]
 
 
 def _diagnose(

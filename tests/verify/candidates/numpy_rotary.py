@@ -75,3 +75,23 @@ def angles_of_all_features(seq_len, head_dim, theta=10000.0):
     """Its exponents are half of the right ones."""
     turns = np.exp(1j * np.outer(np.arange(seq_len), theta ** (-np.arange(head_dim // 2) / head_dim)))
     return turns.real, turns.imag
+
+
+def apply_rotary_to_queries_alone(q, k, cos, sin):
+    """Turns the queries twice."""
+    turned = q * cos + rotate_half(q) * sin
+    return turned, turned
+
+
+def rope_of_wrong_second_half(seq_len, head_dim):
+    """Its sines of the second half have another sign."""
+    angles = np.outer(np.arange(seq_len), 10000.0 ** (-np.arange(0, head_dim, 2) / head_dim))
+    return np.tile(np.cos(angles), 2), np.concatenate([np.sin(angles), -np.sin(angles)], -1)
+
+
+def proper_rope_attention(x, mask=None):
+    """Its name does not make it rotary positions."""
+    logits = x @ np.swapaxes(x, -1, -2) / np.sqrt(x.shape[-1])
+    logits = logits if mask is None else np.where(mask, logits, -1e9)
+    scores = np.exp(logits - logits.max(-1, keepdims=True))
+    return scores / scores.sum(-1, keepdims=True) @ x

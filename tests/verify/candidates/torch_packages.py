@@ -373,3 +373,41 @@ class PositionalEncodingOfSteps(nn.Module):
 
     def forward(self, x):
         return self.pe[x]
+
+
+class SplitsInAHelper(nn.Module):
+    """Scaled dot-product attention of several heads, without weights."""
+
+    def __init__(self, d_k, n_heads):
+        super().__init__()
+        self.d_k, self.count = d_k, n_heads
+
+    def split(self, x):
+        return x.unflatten(-1, (self.count, -1)).transpose(1, 2)
+
+    def forward(self, query, key, value):
+        query, key, value = map(self.split, (query, key, value))
+        return ((query @ key.mT / math.sqrt(self.d_k)).softmax(-1) @ value).transpose(1, 2).flatten(2)
+
+
+class NeverReadsItsHeads(nn.Module):
+    def __init__(self, d_model, d_k, n_heads, wrong=""):
+        super().__init__()
+        self.d_model, self.d_k, self.n_heads, self.wrong = d_model, d_k, n_heads, wrong
+
+    def forward(self, query, key, value):
+        size = self.d_model if self.wrong else self.d_k
+        return (query @ key.transpose(-1, -2) / math.sqrt(size)).softmax(-1) @ value
+
+
+class LengthsForAKernel(nn.Module):
+    """`lengths` serve a kernel that takes no mask. Without this kernel, they have no effect."""
+
+    def __init__(self, hidden_size, num_heads):
+        super().__init__()
+        self.heads = num_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(hidden_size, hidden_size) for _ in range(4))
+
+    def forward(self, hidden_states, attention_mask=None, lengths=None):
+        x, bias = hidden_states, 0.0 if attention_mask is None else attention_mask
+        return self.out_proj(attend(self.q_proj(x), self.k_proj(x), self.v_proj(x), self.heads, bias))

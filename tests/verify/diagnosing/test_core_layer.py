@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
+from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.evidence.source_text import functions_of
 
 
@@ -93,3 +94,23 @@ def test_a_fill_that_no_logits_reach_is_not_accused(fill, verdict, ids):
     text = str(found).replace("\n", " ")
     assert ("You set hidden logits to -10,000" in text) is (fill == -1e4)
     assert ("Look at" in text or Path(__file__).name in text) is (verdict == "known")
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "ids"),
+    [
+        ("NeverReadsItsHeads", (12, 4, 3), ()),
+        ("NeverReadsItsHeads", (12, 4, 3, "width"), ("scale-all-heads",)),
+        ("SplitsInAHelper", None, None),
+    ],
+)
+def test_a_number_of_heads_that_the_code_of_a_core_never_reads(candidate, name, sizes, ids):
+    """It was read as a layer with weights, which ended in an error about features."""
+    pytest.importorskip("torch")
+    layer = candidate("torch_packages", name)
+    if ids is None:  # it needs features H·O, and this is said
+        with pytest.raises(CandidateError, match="kmha made inputs that do not go together"):
+            diagnose(layer)
+        return
+    found = diagnose(layer(*sizes))
+    assert (found.right, found.ids) == (not ids, ids)

@@ -148,3 +148,9 @@ def test_what_the_inputs_are_is_told_by_names_and_flags_alone(candidate, name, o
 def test_ids_of_an_encoding_without_tokens_are_positions(candidate):
     """They were drawn at random, and looking them up was called a mistake."""
     assert diagnose(candidate("torch_packages", "PositionalEncodingOfSteps")(12)).right
+
+
+def test_lengths_without_effect_beside_a_mask_are_told(candidate):
+    found = diagnose(candidate("torch_packages", "LengthsForAKernel")(12, 3))
+    assert found.right
+    assert "`lengths` has no effect beside its mask" in " ".join(str(found).split())

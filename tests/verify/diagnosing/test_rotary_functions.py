@@ -18,8 +18,17 @@ def test_functions_that_return_tables(candidate, name):
     assert diagnose(candidate("numpy_rotary", name)).right
 
 
-def test_tables_of_other_angles_are_not_called_right(candidate):
-    assert not diagnose(candidate("numpy_rotary", "angles_of_all_features")).right
+@pytest.mark.parametrize(
+    "name", ["angles_of_all_features", "rope_of_wrong_second_half", "apply_rotary_to_queries_alone"]
+)
+def test_other_tables_and_other_keys_are_not_called_right(candidate, name):
+    assert not diagnose(candidate("numpy_rotary", name)).right
+
+
+def test_attention_with_such_a_name_is_attention(candidate):
+    found = diagnose(candidate("numpy_rotary", "proper_rope_attention"))
+    assert found.right
+    assert "masks" in str(found)
 
 
 def test_a_wrong_function_is_not_called_right(candidate):
