@@ -139,10 +139,15 @@ def rotated(array: np.ndarray, interleaved: bool) -> np.ndarray:
     rows, size = array.shape[-2:]
     half = size // 2
     angles = np.arange(rows)[:, None] / BASE ** (np.arange(half) / half)
-    cosine, sine = np.cos(angles), np.sin(angles)
+    return turned(array, np.cos(angles), np.sin(angles), interleaved)
+
+
+def turned(array: np.ndarray, cosine: np.ndarray, sine: np.ndarray, interleaved: bool) -> np.ndarray:
+    """Return (…, P, O) with each pair of features turned by angles whose cosines and sines are (P, O/2)."""
+    half = array.shape[-1] // 2
     first, second = (array[..., 0::2], array[..., 1::2]) if interleaved else (array[..., :half], array[..., half:])
-    turned = first * cosine - second * sine, first * sine + second * cosine
-    return np.stack(turned, -1).reshape(array.shape) if interleaved else np.concatenate(turned, -1)
+    pair = first * cosine - second * sine, first * sine + second * cosine
+    return np.stack(pair, -1).reshape(array.shape) if interleaved else np.concatenate(pair, -1)
 
 
 def rotary(interleaved: bool) -> Any:

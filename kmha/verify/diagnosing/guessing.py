@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.choices.attention import BASE
 from kmha.verify.diagnosing import naming
 
 IDENTITY = "identity"
@@ -79,7 +80,6 @@ _TURNING = (
     ),
 )
 TABLES = ("cosines", "sines", "angles", "turns")
-BASE = 10_000.0
 
 
 def compared_texts(name: str, code: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kmha.verify.choices.attention import turned
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import parameters
 from kmha.verify.diagnosing.with_parameters import class_around
@@ -84,10 +85,7 @@ def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
         cos, sin = twice[0][0], twice[1][0]
     if cos.shape[-1] != half:
         return None
-    first, second = (vectors[..., ::2], vectors[..., 1::2]) if in_pairs else np.split(vectors, 2, -1)
-    turned = first * cos - second * sin, first * sin + second * cos
-    whole = np.stack(turned, -1).reshape(vectors.shape) if in_pairs else np.concatenate(turned, -1)
-    return whole.astype(parts[0].dtype)
+    return turned(vectors, cos, sin, in_pairs).astype(parts[0].dtype)
 
 
 def begins_with_sines(tables: Any) -> bool:
