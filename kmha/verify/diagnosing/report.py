@@ -172,6 +172,18 @@ def _returned(found: "Diagnosis") -> Iterator[str]:
         yield "It returns the scores alone, so kmha multiplied them by a value itself."
 
 
+def _guessed(found: "Diagnosis") -> list[str]:
+    """Return what kmha passed as arguments that no role explains. If it cannot judge, the advice is about them."""
+    guessed = {**getattr(found.candidate, "made_guesses", {}), **dict(found.convention.guessed)}
+    return [
+        f"kmha passed {text} as `{name}`."
+        if text.startswith(guessing.TABLES)
+        else f"kmha does not know the argument `{name}`, and passed {text}."
+        for name, text in guessed.items()
+        if found.verdict != UNJUDGED
+    ]
+
+
 def remarks(found: "Diagnosis") -> list[str]:
     """Return sentences that a reader needs beside the verdict, such as what kmha took as intended."""
     lines = _pattern(found)[1:] if found.verdict == UNKNOWN else []
@@ -184,14 +196,7 @@ def remarks(found: "Diagnosis") -> list[str]:
             told = {"always-causal"} if found.candidate.said_causal else set()
             said = " and ".join(CHOICES[id].says for id in found.convention.choices if id not in told)
             lines += [f"{said[0].upper()}{said[1:]}: taken as intended."] if said else []
-        guessed = {**getattr(found.candidate, "made_guesses", {}), **dict(found.convention.guessed)}
-        guessed = {} if found.verdict == UNJUDGED else guessed  # then the advice is about them
-        lines += [
-            f"kmha passed {text} as `{name}`."
-            if text.startswith(guessing.TABLES)
-            else f"kmha does not know the argument `{name}`, and passed {text}."
-            for name, text in guessed.items()
-        ]
+        lines += _guessed(found)
         if getattr(found.candidate, "sines_first", False):
             lines.append("It returns the sines before the cosines: taken as intended.")
         lines += _polarity(found)

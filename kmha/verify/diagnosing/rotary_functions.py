@@ -68,7 +68,7 @@ def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
     parts = [frameworks.to_numpy(each) for each in (tables if isinstance(tables, tuple | list) else [tables])]
     in_pairs = len(parts) == 1 and np.iscomplexobj(parts[0])
     parts = [parts[0].real, parts[0].imag] if in_pairs else parts
-    parts = [*parts[0]] if len(parts) == 1 and len(parts[0]) == 2 else parts  # both in one array
+    parts = [*parts[0]] if len(parts) == 1 and parts[0].shape[:1] == (2,) else parts  # both in one array
     _, rows, size = vectors.shape
     half = size // 2
     if len(parts) != 2 or parts[0].shape != parts[1].shape or parts[0].ndim < 2 or size % 2:
