@@ -88,7 +88,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def alone(text):
-    """What the command says that trains on one device, in the folder `alone`."""
+    """The output of a training on one device, whose folder is `alone`."""
     return _end(_train(text, "alone"))
 
 

@@ -221,13 +221,12 @@ def _without_none(candidate: Candidate, seed: int, entry: dict, found: ChosenCon
     ]
     if not required or candidate.neutral_masks or candidate.chain != "attention":
         return found
-    start, candidate.neutral_masks = candidate.convention, True
+    candidate.neutral_masks = True
     other = _try_layout(candidate, seed, entry)
     if other.fit > found.fit:
         return other
     candidate.neutral_masks = False
-    candidate.use_layout(**entry)
-    candidate.use_convention(start)
+    use(candidate, found)
     return found
 
 

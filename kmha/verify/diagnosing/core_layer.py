@@ -79,8 +79,9 @@ def is_core(layer: LayerCandidate) -> bool:
 
 def _mentions_heads(layer: LayerCandidate) -> bool:
     """Return whether the code of a class uses its number of heads outside of the constructor."""
-    name, classes = layer.constructor_roles["heads"], layer.layer_class.__mro__
-    nodes = [node for each in classes if each is not object for node in ast.walk(frameworks.syntax_of(each))]
+    name, base = layer.constructor_roles["heads"], layer.adapter.base
+    classes = [each for each in layer.layer_class.__mro__ if issubclass(each, base) and each is not base]
+    nodes = [node for each in classes for node in ast.walk(frameworks.syntax_of(each))]
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     kept = {name}  # the argument, and the attributes that are made of it
     for each in functions:

@@ -45,13 +45,11 @@ from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.other_readings import (
     cannot_do_without_memory,
-    exchanged_inputs,
     explains_all,
-    ignored_lengths,
     memory_is_ignored,
     memory_raises,
-    needs_temperature,
     optional_memory,
+    suggested_reading,
     unexplained_mask,
 )
 from kmha.verify.diagnosing.pairs import find_pairs
@@ -214,8 +212,7 @@ def diagnose(
         found.expected = checked((*expect, *always), found.chain)
         return found
 
-    decoding = find_decoding(candidate, arguments or {})
-    if decoding is None:
+    def without_cache() -> Diagnosis:
         try:
             return _diagnose(read, float16, seed, source, tell, on_call)
         except ImpossibleError as error:
@@ -223,10 +220,14 @@ def diagnose(
                 f"{name_of(candidate)}: kmha made inputs that do not go together ({error}). "
                 "Diagnose a function around it, such as lambda query, key, value: layer(query, key, value)."
             ) from None
+
+    decoding = find_decoding(candidate, arguments or {})
+    if decoding is None:
+        return without_cache()
     found, unread = None, ""
     if decoding is not candidate and decoding.width:  # ids mean a whole model, which has no reference
         try:
-            found = _diagnose(read, float16, seed, source, tell, on_call)
+            found = without_cache()
         except CandidateError as error:
             unread = str(error)
     judged = _with_cache(found, name_of(candidate), decoding, seed, tell, on_call)
@@ -301,16 +302,9 @@ def _diagnose(
         "candidate": candidate,
     }
     found = _judge(known, tell)
-    if name := needs_temperature(candidate, found.ids):
-        return diagnose_as(functools.partial(read, said={"temperature": name}), chain=chain)
-    if said := exchanged_inputs(candidate, found.ids):
-        other = diagnose_as(functools.partial(read, said=said), chain=chain)
-        says = f"The query is taken from `{said['query']}`, and keys and values from `{said['memory']}`."
-        return dataclasses.replace(other, further=(says, *other.further))
-    if name := ignored_lengths(candidate, found.ids):
-        other = diagnose_as(functools.partial(read, further={name: None}), chain=chain)
-        says = f"`{name}` has no effect beside its mask: taken as meant for a kernel that takes no mask."
-        return dataclasses.replace(other, further=(says, *other.further))
+    if reading := suggested_reading(candidate, found.ids):
+        other = diagnose_as(functools.partial(read, **reading.changes), chain=chain)
+        return dataclasses.replace(other, further=(*reading.says, *other.further))
     if not found.right:
         doubts = sureness.advice(found)
         return dataclasses.replace(found, verdict=UNJUDGED, advice=doubts, line=None) if doubts else found

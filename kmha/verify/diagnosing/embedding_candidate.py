@@ -244,9 +244,7 @@ class EmbeddingCandidate(LayerCandidate):
         if self._turns_keys and isinstance(result, tuple) and len(result) == 2:
             result = 0.25 * result[0] + 0.75 / KEYS * result[1]  # multiples of the same vectors, which both count
         elif self.rotates and self.convention.entry in (BATCH, COUNT):
-            turned = turned_by(result, trial.query)
-            self.sines_first = turned is not None and begins_with_sines(result)
-            result = result if turned is None else turned
+            result = _with_tables(self, result, trial)
         return result, copies
 
     def _new(self, trial: Trial, dtype: str) -> Any:
@@ -302,6 +300,13 @@ class EmbeddingCandidate(LayerCandidate):
         if answer.output is not None and answer.output.ndim == 4 and answer.output.shape[axis] == 1:
             answer = dataclasses.replace(answer, output=answer.output.squeeze(axis))
         return for_each_item(answer, trial)
+
+
+def _with_tables(candidate: Any, result: Any, trial: Trial) -> Any:
+    """Return what the tables of rotary positions that a call returned make of the trial's vectors, or the result."""
+    turned = turned_by(result, trial.query)
+    candidate.sines_first = turned is not None and begins_with_sines(result)
+    return result if turned is None else turned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -403,9 +408,7 @@ class EncodingFunction(Candidate):
         if self.one_position:
             each = ({**arguments, self.roles["length"]: position} for position in range(trial.query.shape[1]))
             result = np.stack([np.asarray(self.function(**one)) for one in each])
-        turned = turned_by(result, trial.query)
-        self.sines_first = turned is not None and begins_with_sines(result)
-        return (result if turned is None else turned), with_copies(arguments)
+        return _with_tables(self, result, trial), with_copies(arguments)
 
     def answer(self, trial: Trial) -> Answer:
         return for_each_item(super().answer(trial), trial)

@@ -324,10 +324,11 @@ def stated_size(layer: Any) -> tuple[str, int] | None:
         size = max(root**2, root**-2)
         if size > 1.5 and abs(size - round(size)) < 1e-4 * size:
             found[round(size)] = name
-    whole = {naming.argument(n.strip("_")): (n, each) for n, each in attributes.items() if type(each) is int}
-    if not found and "size" in whole:
-        found = {whole["size"][1]: whole["size"][0]}
-    elif not found and {"width", "heads"} <= whole.keys() and whole["width"][1] % max(whole["heads"][1], 1) == 0:
-        found = {whole["width"][1] // max(whole["heads"][1], 1): whole["width"][0]}
-    found = {size: name for size, name in found.items() if size > 1}
-    return next(((name, size) for size, name in found.items()), None) if len(found) == 1 else None
+    if not found:
+        names = {naming.argument(name.strip("_")): name for name, each in attributes.items() if type(each) is int}
+        sizes = {role: attributes[name] for role, name in names.items()}
+        if "size" in sizes:
+            found = {sizes["size"]: names["size"]}
+        elif "width" in sizes and sizes.get("heads", 0) > 0 and sizes["width"] % sizes["heads"] == 0:
+            found = {sizes["width"] // sizes["heads"]: names["width"]}
+    return next(((name, size) for size, name in found.items() if size > 1), None) if len(found) == 1 else None

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import itertools
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -152,8 +152,14 @@ def _distance(result: TrialResult, mistakes: Changes) -> float:
 
 def _hides(result: TrialResult, state: State) -> bool:
     """Return whether a position is hidden from another one, by a mask of the call or by one that is always there."""
-    parts = [part for part in (state, state.get("inside1"), state.get("inside2")) if part and "allowed" in part]
-    return result.trial.masked or not all(np.all(part["allowed"]) for part in parts)
+    return result.trial.masked or not all(np.all(allowed) for allowed in _allowed(state))
+
+
+def _allowed(state: State) -> Iterator[Any]:
+    """Yield what each attention of a chain allows."""
+    for part in (state, state.get("inside1"), state.get("inside2")):
+        if part and part.get("allowed") is not None:
+            yield part["allowed"]
 
 
 def _changes(result: TrialResult, state: State) -> bool:
@@ -186,9 +192,8 @@ def distance_from_state(result: TrialResult, state: State) -> float:
 def _blind_rows(state: State, empty: np.ndarray) -> np.ndarray:
     """Return a boolean mask (B, T), True for rows that see nothing in `state`, but must see something."""
     found = np.zeros(empty.shape, bool)
-    for part in (state, state.get("inside1"), state.get("inside2")):
-        allowed = (part or {}).get("allowed")
-        if allowed is None or np.ndim(allowed) != 4 or allowed.shape[2] != empty.shape[1]:
+    for allowed in _allowed(state):
+        if np.ndim(allowed) != 4 or allowed.shape[2] != empty.shape[1]:
             continue
         blind = ~allowed.any(-1).all(1)  # (B or 1, T)
         if blind.shape[0] in (1, len(found)):

@@ -3,6 +3,7 @@
 A layer that attends to a memory only on request, such as with `is_cross_attention=True`, is self-attention otherwise.
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,34 @@ def _is_not_asked_to_cross(candidate: LayerCandidate) -> bool:
     )
 
 
-def exchanged_inputs(candidate: Candidate, ids: Sequence[str]) -> dict[str, str]:
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """Another reading of a candidate's arguments, which its mistake suggests.
+
+    Attributes:
+        changes: What is told besides what the user told: names of arguments, keyed by role, as "said", or values of
+            arguments, keyed by name, as "further".
+        says: Sentences for the report.
+    """
+
+    changes: Mapping[str, Mapping[str, Any]]
+    says: tuple[str, ...] = ()
+
+
+def suggested_reading(candidate: Candidate, ids: Sequence[str]) -> Reading | None:
+    """Return the reading that mistakes with these ids suggest, or `None`."""
+    if temperature := _needs_temperature(candidate, ids):
+        return Reading({"said": {"temperature": temperature}})
+    if said := _exchanged_inputs(candidate, ids):
+        says = f"The query is taken from `{said['query']}`, and keys and values from `{said['memory']}`."
+        return Reading({"said": said}, (says,))
+    if lengths := _ignored_lengths(candidate, ids):
+        says = f"`{lengths}` has no effect beside its mask: taken as meant for a kernel that takes no mask."
+        return Reading({"further": {lengths: None}}, (says,))
+    return None
+
+
+def _exchanged_inputs(candidate: Candidate, ids: Sequence[str]) -> dict[str, str]:
     """Return roles for two inputs whose names tell nothing, such as `x` and `y`, if they seem to be exchanged."""
     names = [candidate.roles.get(role, "") for role in ("self", "memory")]
     if EXCHANGED not in ids or candidate.said or not all(names) or naming.argument(names[1]):
@@ -111,7 +139,7 @@ def exchanged_inputs(candidate: Candidate, ids: Sequence[str]) -> dict[str, str]
     return {} if OF_QUERY.search(names[0].lower()) else {"query": names[1], "memory": names[0]}
 
 
-def ignored_lengths(candidate: Candidate, ids: Sequence[str]) -> str:
+def _ignored_lengths(candidate: Candidate, ids: Sequence[str]) -> str:
     """Return the name of lengths that have no effect and may be `None`, beside a mask that has one, or ""."""
     name = candidate.roles.get("lengths", "")
     if "padding-ignored" not in ids or "mask" not in candidate.roles or name in ("", *candidate.said.values()):
@@ -119,6 +147,6 @@ def ignored_lengths(candidate: Candidate, ids: Sequence[str]) -> str:
     return name if getattr(candidate.call_parameters.get(name), "default", EMPTY) is None else ""
 
 
-def needs_temperature(candidate: Candidate, ids: Sequence[str]) -> str:
+def _needs_temperature(candidate: Candidate, ids: Sequence[str]) -> str:
     """Return the name of a temperature that was left out, if without it the logits are not scaled, or ""."""
     return getattr(candidate, "layer", candidate).neutral_temperature if "scale-missing" in ids else ""

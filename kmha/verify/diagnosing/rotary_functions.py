@@ -6,7 +6,6 @@ angles. Code that returns such tables is judged by what they make of vectors.
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,17 +38,11 @@ def as_rotary(function: Any) -> type | None:
     turns = {"query", "key"} <= roles.keys() or "self" in roles
     has_tables = any(TABLES.search(each.lower()) for each in found)
     is_part = not has_tables and ("rotate" in name or PARTS.search(name))
-    others = {"value", "heads", "mask", "memory"} & roles.keys() or any(
-        naming.weight(each)[0] for each in _rest(roles, found)
-    )
-    if not turns or is_part or others:
+    weights = [each for each in {*found} - {*roles.values()} if naming.weight(each)[0]]
+    if not turns or is_part or weights or {"value", "heads", "mask", "memory"} & roles.keys():
         return None
     call = lambda self, **arguments: function(**arguments)  # noqa: E731
     return class_around(function, object, {}, found, {"__init__": lambda self: None, "__call__": call})
-
-
-def _rest(roles: Mapping[str, str], found: Iterable[str]) -> list[str]:
-    return [name for name in found if name not in roles.values()]
 
 
 def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:

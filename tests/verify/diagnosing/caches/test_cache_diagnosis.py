@@ -18,7 +18,7 @@ TORCH = [
     ("Returned", {"wrong": "keys as values"}, ("cache-keys-as-values",)),
     ("Returned", {"wrong": "corner"}, ("cache-causal-corner",)),
     ("OfThree", {}, ()),
-    ("OfThree", {"wrong": "value is key"}, ("inputs-value-is-key",)),  # no matter to decoding with a cache
+    ("OfThree", {"wrong": "value is key"}, ("inputs-value-is-key",)),  # decoding with a cache does not show it
     ("Kept", {"d_in": 12, "d_out": 12, "context_length": 64, "num_heads": 2}, ()),
     (
         "Kept",

@@ -98,17 +98,6 @@ def _built_tokens(*arguments: Any) -> Callable[[Any], Any]:
     return make
 
 
-def _not_training(*arguments: Any) -> Callable[[Any], Any]:
-    """Return a function that makes a Keras layer whose call takes `training` without a default, and its weights."""
-
-    def make(found: Any) -> Any:
-        layer = found(*arguments)
-        layer(np.zeros((2, 5, WIDTH), "float32"), training=False)
-        return layer
-
-    return make
-
-
 TAX: dict[str, Any] = {
     "name": "",
     "base_dir": "",
@@ -140,7 +129,7 @@ ENTRIES: tuple[Entry, ...] = (
     _noni("scaled_dot_product_attention", "attention", _dot_product, mask="hides"),
     _noni("TransformerBlock", "encoder", _of_arrays(causal=False), norm="pre"),
     _noni("TransformerBlock", "encoder", _of_arrays(causal=True), norm="pre"),
-    _process("TransformerBlock", "encoder", _not_training(WIDTH, HEADS, INNER, 0.0), norm="post"),
+    _process("TransformerBlock", "encoder", built(WIDTH, HEADS, INNER, 0.0, call={"training": False}), norm="post"),
     _process("TokenAndPositionEmbedding", "embedding", _built_tokens(LENGTH, VOCABULARY, WIDTH)),
     _pycograd("functional:scaled_dot_product_attention", "attention", mask="attends"),
     _pycograd(

@@ -8,19 +8,23 @@ path before attention (`post_norm` in `tabtransformertf`). `OpenNMT-tf`, `tensor
 `keras-cv-attention-models` need Keras 2 instead of Keras 3, and `keras-nlp` is `keras-hub`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kmha.verify.bank.zoo.entry import Entry
 from kmha.verify.bank.zoo.manifest.making import HEADS, INNER, SIZE, WIDTH, of
 
 
-def built(*arguments: Any, inputs: int = 1, **more: Any) -> Callable[[Any], Any]:
+def built(
+    *arguments: Any, inputs: int = 1, call: Mapping[str, Any] = MappingProxyType({}), **more: Any
+) -> Callable[[Any], Any]:
     """Return a function that makes an object of a Keras class with these arguments, and calls it to make its weights.
 
     Args:
         *arguments: Arguments of the constructor.
         inputs: Number of inputs of the call.
+        call: Further arguments of the call.
         **more: Further arguments of the constructor.
     """
 
@@ -28,7 +32,7 @@ def built(*arguments: Any, inputs: int = 1, **more: Any) -> Callable[[Any], Any]
         import numpy as np
 
         layer = found(*arguments, **more)
-        layer(*(np.zeros((2, length, WIDTH), "float32") for length in (7, 5, 5)[:inputs]))
+        layer(*(np.zeros((2, length, WIDTH), "float32") for length in (7, 5, 5)[:inputs]), **call)
         return layer
 
     return make

@@ -68,6 +68,8 @@ def _mini_attention(found: Any) -> Any:
 def _without_mask(*arguments: Any, inputs: int, **rest: Any) -> Callable[[Any], Any]:
     """Return a function that makes a Keras layer, and calls it to make its weights.
 
+    All arrays have one length, because the tutorial's attention takes the value first.
+
     Args:
         *arguments: Arguments of the constructor.
         inputs: Number of arrays that the call takes.
