@@ -37,6 +37,30 @@ def interleaved(angles: np.ndarray) -> np.ndarray:
     return np.where(even, np.sin(angles), np.cos(angles))
 
 
+def pairs(array: np.ndarray, interleaved: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and the second features of all pairs, each (…, d/2)."""
+    half = array.shape[-1] // 2
+    return (array[..., 0::2], array[..., 1::2]) if interleaved else (array[..., :half], array[..., half:])
+
+
+def of_pairs(first: np.ndarray, second: np.ndarray, interleaved: bool) -> np.ndarray:
+    """Return (…, d) from the first and the second features of all pairs."""
+    if interleaved:
+        return np.stack([first, second], -1).reshape(*first.shape[:-1], -1)
+    return np.concatenate([first, second], -1)
+
+
+def turned(array: np.ndarray, cosine: np.ndarray, sine: np.ndarray, interleaved: bool) -> np.ndarray:
+    """Return (…, P, O) with each pair of features turned by angles whose cosines and sines are (P, O/2)."""
+    first, second = pairs(array, interleaved)
+    return of_pairs(first * cosine - second * sine, first * sine + second * cosine, interleaved)
+
+
+def rotation(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cosines and sines of each pair's angle, (T, d/2). `angles` has each angle twice."""
+    return np.cos(angles[..., 0::2]), np.sin(angles[..., 0::2])
+
+
 def _looked_up(state: State) -> np.ndarray:
     vectors = state["trial"].more.get("vectors")
     return state["table"][state["ids"]] if vectors is None else vectors

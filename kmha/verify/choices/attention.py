@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import State, Step, allowed_with, allowed_without
+from kmha.verify.chains.embedding import turned
 from kmha.verify.choices.entry import register
 
 BASE = 10_000.0  # of the angles of rotary positions
@@ -140,14 +141,6 @@ def rotated(array: np.ndarray, interleaved: bool) -> np.ndarray:
     half = size // 2
     angles = np.arange(rows)[:, None] / BASE ** (np.arange(half) / half)
     return turned(array, np.cos(angles), np.sin(angles), interleaved)
-
-
-def turned(array: np.ndarray, cosine: np.ndarray, sine: np.ndarray, interleaved: bool) -> np.ndarray:
-    """Return (…, P, O) with each pair of features turned by angles whose cosines and sines are (P, O/2)."""
-    half = array.shape[-1] // 2
-    first, second = (array[..., 0::2], array[..., 1::2]) if interleaved else (array[..., :half], array[..., half:])
-    pair = first * cosine - second * sine, first * sine + second * cosine
-    return np.stack(pair, -1).reshape(array.shape) if interleaved else np.concatenate(pair, -1)
 
 
 def rotary(interleaved: bool) -> Any:

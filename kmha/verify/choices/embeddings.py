@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from kmha.verify.chains.attention import Change, State, Step, Trial
-from kmha.verify.choices.attention import rotated
+from kmha.verify.chains.embedding import rotation, turned
 from kmha.verify.choices.entry import register
+
+BASES = (1e3, 1e5, 5e5, 1e6, 5e6, 1e7)  # of rotary positions, where code states them
 
 
 def _takes_vectors(trial: Trial) -> bool:
@@ -122,14 +124,31 @@ register(
 )
 
 
+def _states(base: float) -> Callable[[Trial], bool]:
+    return lambda trial: _takes_vectors(trial) and base in trial.more.get("bases", ())
+
+
+def _turned_in(interleaved: bool, base: float | None = None) -> Change:
+    def change(state: State, right: Step) -> Any:
+        angles = state["places"][:, None] / (base or state["base"]) ** state["exponents"]
+        return turned(state["looked_up"], *rotation(angles), interleaved)
+
+    return change
+
+
 for _interleaved, _says in ((False, "in halves"), (True, "in pairs")):
+    _id = f"rotates-{'interleaved' if _interleaved else 'half'}"
     register(
-        f"rotates-{'interleaved' if _interleaved else 'half'}",
-        "sum",
-        f"vectors turned by rotary positions ({_says})",
-        _takes_vectors,
-        added=lambda state, right, interleaved=_interleaved: rotated(state["looked_up"], interleaved),
+        _id, "sum", f"vectors turned by rotary positions ({_says})", _takes_vectors, added=_turned_in(_interleaved)
     )
+    for _base in BASES:
+        register(
+            f"{_id}-base-{_base:.0f}",
+            "sum",
+            f"vectors turned by rotary positions ({_says}, with a base of {_base:,.0f})",
+            _states(_base),
+            added=_turned_in(_interleaved, _base),
+        )
 
 
 def _normalized(epsilon: float) -> Change:

@@ -32,7 +32,7 @@ from kmha.verify.diagnosing.conventions import BATCH, COUNT, HEADS, IDS, MIDDLE,
 from kmha.verify.diagnosing.guessing import LENGTH
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Answer
-from kmha.verify.diagnosing.rotary_functions import begins_with_sines, turned_by
+from kmha.verify.diagnosing.rotary_functions import begins_with_sines, stated_numbers, turned_by
 from kmha.verify.diagnosing.trials import Accepts
 from kmha.verify.diagnosing.weights import Variable
 
@@ -186,6 +186,7 @@ class EmbeddingCandidate(LayerCandidate):
         rng = np.random.default_rng(seed)
         table = rng.normal(size=(max(LENGTH, sizes.rows), sizes.width))
         more = {"says_positions": self._mentions("pos"), "counts_padding": self._mentions("cumsum|offset|pad")}
+        more |= _bases_of(self, self.layer_class, self.thing)
         weights = {"positions/embeddings": table, "segments/embeddings": rng.normal(size=(2, sizes.width))}
         weights |= {"extra1/gamma": rng.uniform(0.5, 2.0, sizes.width), "extra1/beta": rng.normal(size=sizes.width)}
         drawn = [
@@ -203,6 +204,9 @@ class EmbeddingCandidate(LayerCandidate):
     def _mentions(self, pattern: str) -> bool:
         """Return whether the code says this. For instance, code about positions must add some."""
         return bool(re.search(pattern, frameworks.source_of(self.layer_class).lower()))
+
+    def likely_choices(self, trial: Trial) -> list[tuple[str, ...]]:
+        return _rotating(super().likely_choices(trial)) if self.rotates else super().likely_choices(trial)
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
         for batch, rows, width in ((1, 1, 2), (1, 2, 2), (2, 2, 2), (2, 3, 4)):
@@ -302,6 +306,16 @@ class EmbeddingCandidate(LayerCandidate):
         return for_each_item(answer, trial)
 
 
+def _bases_of(candidate: Any, *things: Any) -> dict[str, Any]:
+    """Return what a trial knows of numbers that code states, which may be the base of rotary positions."""
+    return {"bases": frozenset().union(*map(stated_numbers, things))} if candidate.rotates else {}
+
+
+def _rotating(choices: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the choices in which code turns vectors, by the usual base."""
+    return [ids for ids in choices if {"rotates-half", "rotates-interleaved"} & {*ids}] or choices
+
+
 def _with_tables(candidate: Any, result: Any, trial: Trial) -> Any:
     """Return what the tables of rotary positions that a call returned make of the trial's vectors, or the result."""
     turned = turned_by(result, trial.query)
@@ -389,8 +403,11 @@ class EncodingFunction(Candidate):
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         rng = np.random.default_rng(seed)
         drawn = [_with_vectors(trial, rng) for trial in block_trials.draw_block(seed, BlockAccepts(NAME), sizes)]
-        more = {"says_positions": True, "alone": True}
+        more = {"says_positions": True, "alone": True, **_bases_of(self, self.function)}
         return [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
+
+    def likely_choices(self, trial: Trial) -> list[tuple[str, ...]]:
+        return _rotating(super().likely_choices(trial)) if self.rotates else super().likely_choices(trial)
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
         for rows, width in ((1, 2), (2, 2), (3, 4)):

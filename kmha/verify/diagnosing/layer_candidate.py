@@ -691,6 +691,8 @@ class LayerCandidate(Candidate):
             made_before = [line for line in make_layer("layer", call) if line != "layer = layer"]
             return [*self._imported(), *lines, *made_before, f"result = {call}"]
         head = reproduction.imports(self.thing, self.framework, self.source, self.name)
+        if hasattr(self.layer_class, "turns"):  # a function that turns queries and keys
+            return [*head, *lines, f"result = {self.name}({', '.join(given)})"]
         made = ", ".join(f"{name}={value!r}" for name, value in self._constructor(trial).items())
         name = self.name
         if getattr(self.layer_class, "makes_layers", False):

@@ -4,13 +4,14 @@ The tables contain angles, or their cosines and sines, or complex numbers. kmha 
 angles. Code that returns such tables is judged by what they make of vectors.
 """
 
+import ast
 import inspect
 import re
 from typing import Any
 
 import numpy as np
 
-from kmha.verify.choices.attention import turned
+from kmha.verify.chains.embedding import turned
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import parameters
 from kmha.verify.diagnosing.with_parameters import class_around
@@ -42,15 +43,16 @@ def as_rotary(function: Any) -> type | None:
     if not turns or is_part or weights or {"value", "heads", "mask", "memory"} & roles.keys():
         return None
     call = lambda self, **arguments: function(**arguments)  # noqa: E731
-    return class_around(function, object, {}, found, {"__init__": lambda self: None, "__call__": call})
+    body = {"__init__": lambda self: None, "__call__": call, "turns": True}
+    return class_around(function, object, {}, found, body)
 
 
 def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
     """Return vectors (B, T, O) turned by the tables that code returned, or `None` if it returned something else.
 
     Args:
-        tables: Cosines and sines in any order, each (T, O) or (T, O/2), or complex numbers (T, O/2). They may have
-            more rows, which come last, and axes of size 1.
+        tables: Cosines and sines in any order, or angles, each (T, O) or (T, O/2), or complex numbers (T, O/2). They
+            may have more rows, which come last, and axes of size 1.
         vectors: Vectors to turn.
 
     >>> angles = np.array([[0.0], [np.pi / 2]])
@@ -61,9 +63,11 @@ def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
     parts = [frameworks.to_numpy(each) for each in (tables if isinstance(tables, tuple | list) else [tables])]
     in_pairs = len(parts) == 1 and np.iscomplexobj(parts[0])
     parts = [parts[0].real, parts[0].imag] if in_pairs else parts
-    parts = [*parts[0]] if len(parts) == 1 and parts[0].shape[:1] == (2,) else parts  # both in one array
     _, rows, size = vectors.shape
     half = size // 2
+    if len(parts) == 1 and parts[0].shape[-1:] in ((half,), (size,)):
+        both = parts[0].ndim > 2 and parts[0].shape[0] == 2
+        parts = [*parts[0]] if both else [np.cos(parts[0]), np.sin(parts[0])]
     if len(parts) != 2 or parts[0].shape != parts[1].shape or parts[0].ndim < 2 or size % 2:
         return None
     cos, sin = (each.reshape(-1, each.shape[-1])[:rows] for each in parts)
@@ -79,6 +83,19 @@ def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
     if cos.shape[-1] != half:
         return None
     return turned(vectors, cos, sin, in_pairs).astype(parts[0].dtype)
+
+
+def stated_numbers(thing: Any) -> frozenset[float]:
+    """Return the numbers that the code of a class or function contains, and those among the attributes of an object.
+
+    >>> def frequencies(size, base=500_000): ...
+    >>> sorted(stated_numbers(frequencies))
+    [500000.0]
+    """
+    code = frameworks.syntax_of(getattr(thing, "__wrapped__", thing if callable(thing) else type(thing)))
+    values: list[Any] = [each.value for each in ast.walk(code) if isinstance(each, ast.Constant)]
+    values += [] if isinstance(thing, type) else [*getattr(thing, "__dict__", {}).values()]
+    return frozenset(float(each) for each in values if type(each) in (int, float))
 
 
 def begins_with_sines(tables: Any) -> bool:

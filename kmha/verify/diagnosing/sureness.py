@@ -27,6 +27,7 @@ SUFFICIENT = 3  # number of calls without masks for a verdict if all calls with 
 # Mistakes that raise an error with most sizes. Of others, a mask of another form would raise the same errors.
 RAISING = re.compile("mask-items-as-heads|decoder-masks-")
 NO_ARRAY = re.compile("(^|_)(fn|func|function|callback|size|pos)$")  # arguments that take no mask
+FROM_ONE = "positions-from-one"  # turns queries and keys by the same differences of positions
 EXCHANGED = {"mix-key-value-swapped", "logits-key-query", "heads-reshaped", "heads-reshaped-and-merged"}
 DECODES = r"(?i)causal(?!\s*=\s*False)|triu|tril|future|look_?ahead|decode|\b(tgt|trg|target)"
 IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
@@ -44,7 +45,7 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if ran < ENOUGH * len(found.results):
         share = "Most calls raise" if ran else "Every call raises"
         return (f"{share} an error, the first: {_first_error(found)}", *lines, *_remedies(found))
-    if getattr(found.candidate, "rotates", False):
+    if getattr(found.candidate, "rotates", False) and not {each.id for each in found.mistakes} - {FROM_ONE}:
         return (
             "kmha only knows rotary embeddings that return their input turned by its positions, or cosines and sines.",
         )

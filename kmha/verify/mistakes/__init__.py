@@ -42,6 +42,7 @@ from kmha.verify.mistakes import (  # noqa: F401 - each fills the bank
     products,
     projections,
     residuals,
+    rotary,
     softmaxes,
     without_numbers,
 )

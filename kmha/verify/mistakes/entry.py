@@ -15,6 +15,7 @@ HARMLESS = (
     *("mask-empty-row-nan", "mask-adds-10000", "mask-fills-10000", "mask-number-in-thousands", "scale-after-mask"),
     *("heads-size-first", "merge-size-first"),
     *("norm-swapped-1-2", "norm-swapped-1-last", "norm-swapped-2-last", "norm-epsilon-outside"),
+    "rotary-backwards",
 )
 
 

@@ -95,3 +95,63 @@ def proper_rope_attention(x, mask=None):
     logits = logits if mask is None else np.where(mask, logits, -1e9)
     scores = np.exp(logits - logits.max(-1, keepdims=True))
     return scores / scores.sum(-1, keepdims=True) @ x
+
+
+def rope_backwards(x, cos, sin):
+    first, second = np.split(x, 2, axis=-1)
+    return np.concatenate([first * cos + second * sin, second * cos - first * sin], axis=-1)
+
+
+def rope_without_sign(x, cos, sin):
+    first, second = np.split(x, 2, axis=-1)
+    return np.concatenate([first * cos + second * sin, first * sin + second * cos], axis=-1)
+
+
+def rope_mixed(x, base=10000.0):
+    size = x.shape[-1]
+    angles = np.repeat(np.outer(np.arange(x.shape[-2]), base ** (-np.arange(0, size, 2) / size)), 2, axis=-1)
+    return x * np.cos(angles) + rotate_half(x) * np.sin(angles)
+
+
+def rope_of_sines(x, base=10000.0):
+    size = x.shape[-1]
+    angles = np.outer(np.arange(x.shape[-2]), base ** (-np.arange(0, size, 2) / size))
+    return apply_rope(x, np.sin(angles), np.sin(angles))
+
+
+def precompute_freqs_of_wrong_exponent(dim, end, theta=10000.0):
+    turns = np.exp(1j * np.outer(np.arange(end), theta ** (-np.arange(0, dim, 2) / dim * 2)))
+    return turns.real, turns.imag
+
+
+def rope_of_another_base(x, base=500000.0):
+    return rope(x, base)
+
+
+def rope_of_another_constant(x):
+    return rope(x, 100000.0)
+
+
+def rope_of_wrong_exponent(x, base=10000.0):
+    """Its exponents give the angles of the base 100, which it does not state."""
+    size = x.shape[-1]
+    angles = np.outer(np.arange(x.shape[-2]), base ** (-np.arange(size // 2) / size))
+    return apply_rope(x, np.cos(angles), np.sin(angles))
+
+
+def compute_rope_angles(seq_len, head_dim, theta=10000.0):
+    return np.outer(np.arange(seq_len), theta ** (-np.arange(0, head_dim, 2) / head_dim))
+
+
+def doubled_freqs(seq_len, head_dim, theta=10000.0):
+    return np.tile(compute_rope_angles(seq_len, head_dim, theta), 2)
+
+
+class RotaryTables:
+    """Its base is an attribute."""
+
+    def __init__(self, size, theta=1e6):
+        self.size, self.theta = size, theta
+
+    def __call__(self, x):
+        return compute_frequencies(x.shape[1], self.size, self.theta)

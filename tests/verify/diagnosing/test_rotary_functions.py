@@ -56,5 +56,53 @@ def test_layers_that_return_tables(candidate, name, built):
 
 def test_tables_of_other_positions_are_not_called_right(candidate):
     pytest.importorskip("torch")
+    """They turn queries and keys by the same differences, so they are not called wrong either."""
     found = diagnose(candidate("torch_rotary", "RotaryEmbedding")(8, first=1))
-    assert (found.verdict, found.ids) == ("unjudged", ())
+    assert found.verdict == "unjudged"
+
+
+@pytest.mark.parametrize("name", ["compute_rope_angles", "doubled_freqs"])
+def test_functions_that_return_angles(candidate, name):
+    """They could not be judged: no cosines and sines, no turned vectors."""
+    assert diagnose(candidate("numpy_rotary", name)).right
+
+
+@pytest.mark.parametrize(
+    ("name", "id"),
+    [
+        ("rope_without_sign", "rotary-sign-missing"),
+        ("rope_mixed", "rotary-pairs-mixed"),
+        ("rope_of_sines", "rotary-sines-only"),
+        ("rope_of_wrong_exponent", "positions-exponent-halved"),
+        ("angles_of_all_features", "positions-exponent-halved"),
+    ],
+)
+def test_mistakes_are_named(candidate, name, id):
+    """Wrong code could only be said not to be judged."""
+    found = diagnose(candidate("numpy_rotary", name))
+    assert (found.verdict, found.ids) == ("known", (id,))
+    assert "rotary positions (in halves): taken as intended" in str(found)
+    scope: dict = {}
+    exec(found.code(), scope)  # noqa: S102 - what is shown
+    assert scope["result"] is not None
+
+
+def test_turning_backwards_is_told(candidate):
+    """Scores of queries and keys that are both turned backwards are the same."""
+    found = diagnose(candidate("numpy_rotary", "rope_backwards"))
+    assert found.right
+    assert "the other way" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("rope_of_another_base", "500,000"),
+        ("rope_of_another_constant", "100,000"),
+        ("RotaryTables", "1,000,000"),
+    ],
+)
+def test_a_base_that_code_states_is_a_choice(candidate, name, base):
+    found = diagnose(candidate("numpy_rotary", name))
+    assert found.right
+    assert f"with a base of {base}" in str(found)

@@ -8,6 +8,7 @@ from kmha.verify.bank.zoo.operators.scales import is_scale
 from kmha.verify.bank.zoo.operators.source import Edit, Source, called, name_of, words
 
 POSITIONS = {"pos", "position", "positions", "positional", "pe", "posemb", "wpe", "encoding"}
+ROTARY = {"rotary", "rope", "rot", "freq", "freqs", "frequencies"}
 COUNTS = {"index", "offset", "start", "past", "step"}  # words for numbers that are added to the positions' numbers
 
 
@@ -82,11 +83,18 @@ operators(
 )
 
 
+def _is_rotary(source: Source, node: ast.AST) -> bool:
+    """Return whether code is about rotary positions, whose base and first position are a matter of taste."""
+    return bool(ROTARY & {*words(getattr(source.home(node), "name", ""))})
+
+
 @operator("positions-from-one", "positions-from-one")
 def from_one(source: Source) -> Iterator[Edit]:
     """Count the positions from 1. Rows of a trained table may be counted from any number."""
     computed = source.kind == "embedding" and any(source.calls("sin", "cos"))
     for call in source.calls("arange") if computed else ():
+        if _is_rotary(source, call):
+            continue
         step = len(call.args) == 3 or any(each.arg == "step" for each in call.keywords)
         around = set(words(source.code(source.statement(call))))
         if not step and call.args and around & (POSITIONS | {"t", "seq", "length", "len"}):
@@ -102,15 +110,15 @@ def _function_changed(source: Source, change: tuple[str, str]) -> Iterator[Edit]
 operators(
     _function_changed,
     {
-        "positions-sines-only": (("cos", "sin"), "positions-sines-only"),
-        "positions-cosines-only": (("sin", "cos"), "positions-cosines-only"),
+        "positions-sines-only": (("cos", "sin"), "positions-sines-only", "rotary-sines-only"),
+        "positions-cosines-only": (("sin", "cos"), "positions-cosines-only", "rotary-cosines-only"),
     },
 )
 
 
 def _base_changed(source: Source, change: str) -> Iterator[Edit]:
     for node in source.walk(ast.Constant) if source.kind == "embedding" else ():
-        if node.value in (10000, 10000.0) and not isinstance(node.value, bool):
+        if node.value in (10000, 10000.0) and not _is_rotary(source, node):
             yield Edit(node, change)
 
 

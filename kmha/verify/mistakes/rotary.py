@@ -1,0 +1,87 @@
+"""Mistakes in rotary positions, which turn each pair of features by an angle (Su et al. 2021, section 3.4)."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kmha.verify.chains.attention import Change, State, Step
+from kmha.verify.chains.embedding import of_pairs, pairs, rotation, turned
+from kmha.verify.mistakes.entry import register
+
+PAPER = "Su et al. 2021 (RoFormer), section 3.4.2"
+TABLES = "the lines that compute the cosines and sines"
+TURN = "the line that multiplies the features by cosines and sines"
+
+
+def _are_neighbours(state: State, right: Step) -> bool:
+    """Return whether the design choice pairs features 2i and 2i + 1, instead of i and i + d/2."""
+    return np.array_equal(right(state), turned(state["looked_up"], *rotation(state["angles"]), True))
+
+
+def _turned_as(of: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Change:
+    """Return a change to `of(x, y, cos, sin)` of the first and second features of all pairs."""
+
+    def change(state: State, right: Step) -> np.ndarray:
+        neighbours = _are_neighbours(state, right)
+        return of_pairs(*of(*pairs(state["looked_up"], neighbours), *rotation(state["angles"])), neighbours)
+
+    return change
+
+
+for _id, _says, _look, _of in (
+    (
+        "sines-only",
+        "You used sines in place of the cosines. Turn each pair (x, y) to (x cos - y sin, x sin + y cos).",
+        TABLES,
+        lambda x, y, cos, sin: (x * sin - y * sin, x * sin + y * sin),
+    ),
+    (
+        "cosines-only",
+        "You used cosines in place of the sines. Turn each pair (x, y) to (x cos - y sin, x sin + y cos).",
+        TABLES,
+        lambda x, y, cos, sin: (x * cos - y * cos, x * cos + y * cos),
+    ),
+    (
+        "sine-cosine-swapped",
+        "You exchanged cosines and sines. Turn each pair (x, y) to (x cos - y sin, x sin + y cos).",
+        TABLES,
+        lambda x, y, cos, sin: (x * sin - y * cos, x * cos + y * sin),
+    ),
+    (
+        "sign-missing",
+        "You left out the minus. Turn each pair (x, y) to (x cos - y sin, x sin + y cos).",
+        TURN,
+        lambda x, y, cos, sin: (x * cos + y * sin, x * sin + y * cos),
+    ),
+    (
+        "backwards",
+        "You turned the features the other way. Scores stay the same if queries and keys are both turned so, "
+        "but weights of other code need (x cos - y sin, x sin + y cos).",
+        TURN,
+        lambda x, y, cos, sin: (x * cos + y * sin, y * cos - x * sin),
+    ),
+    (
+        "second-half-not-turned",
+        "You turned the first feature of each pair alone. The second becomes x sin + y cos.",
+        TURN,
+        lambda x, y, cos, sin: (x * cos - y * sin, y),
+    ),
+):
+    register(f"rotary-{_id}", _says, _look, PAPER, added=_turned_as(_of))
+
+
+def _mixed(state: State, right: Step) -> np.ndarray:
+    """Return vectors turned in pairs by tables for halves, or in halves by tables for pairs."""
+    neighbours = _are_neighbours(state, right)
+    cos, sin = (pairs(of_pairs(each, each, not neighbours), neighbours) for each in rotation(state["angles"]))
+    x, y = pairs(state["looked_up"], neighbours)
+    return of_pairs(x * cos[0] - y * sin[0], x * sin[1] + y * cos[1], neighbours)
+
+
+register(
+    "rotary-pairs-mixed",
+    "You paired features in two ways: 2i with 2i + 1, and i with i + d/2. Use one of them for tables and for vectors.",
+    "the lines that double the angles, and that split the vectors",
+    "raiyanyahya/how-to-train-your-gpt#6",
+    added=_mixed,
+)
