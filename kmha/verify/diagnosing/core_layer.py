@@ -1,15 +1,14 @@
 """A layer without weights as a candidate: scaled dot-product attention alone, written as a class or an object."""
 
-import ast
 import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from kmha.verify.chains.attention import Trial
-from kmha.verify.diagnosing import frameworks, reproduction
+from kmha.verify.diagnosing import reproduction
 from kmha.verify.diagnosing.candidate import quietly
-from kmha.verify.diagnosing.function_candidate import FunctionCandidate, stated_size
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate, stated_size, uses
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 
 
@@ -80,19 +79,7 @@ def is_core(layer: LayerCandidate) -> bool:
 def _mentions_heads(layer: LayerCandidate) -> bool:
     """Return whether the code of a class uses its number of heads outside of the constructor."""
     name, base = layer.constructor_roles["heads"], layer.adapter.base
-    classes = [each for each in layer.layer_class.__mro__ if issubclass(each, base) and each is not base]
-    nodes = [node for each in classes for node in ast.walk(frameworks.syntax_of(each))]
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
-    kept = {name}  # the argument, and the attributes that are made of it
-    for each in functions:
-        for target, value in frameworks.assignments(each) if each.name == "__init__" else ():
-            kept |= _names(target) - {"self"} if kept & _names(value) else set()
-    return not functions or any(kept & _names(each) for each in functions if each.name != "__init__")
-
-
-def _names(tree: ast.AST) -> set[str]:
-    nodes = [*ast.walk(tree)]
-    return {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+    return uses(name, *(each for each in layer.layer_class.__mro__ if issubclass(each, base) and each is not base))
 
 
 def _has_no_sublayers(thing: Any) -> bool:

@@ -4,6 +4,7 @@ Arguments are recognised by their names (`kmha.verify.diagnosing.naming`). `atte
 dot-product attention. With `w_q, w_k, w_v, w_o`, or a dict `weights` with canonical names, a function is a whole layer.
 """
 
+import ast
 import dataclasses
 import functools
 import inspect
@@ -68,7 +69,7 @@ class FunctionCandidate(Candidate):
         self.frameworks = frameworks.likely_frameworks(function)
         self.framework = self.frameworks[0]
         self.call_parameters = _without_random_keys(parameters(function), given)
-        self.fixed = given_sizes(f"{name}()", given)
+        self.fixed = {**stated_heads(function), **given_sizes(f"{name}()", given)}
         given = {n: value for n, value in given.items() if n in self.call_parameters or naming.argument(n) != "heads"}
         self.given = given  # without a number of heads that no argument takes: the user tells it of the code
         check_given(f"{name}()", given, self.call_parameters)
@@ -300,6 +301,41 @@ def held_by(function: Any) -> str:
         if not (isinstance(value, plain) or inspect.isroutine(value) or empty):
             return name
     return ""
+
+
+def stated_heads(function: Callable[..., Any]) -> dict[str, int]:
+    """Return the number of heads that an attribute of an object states and its call uses, keyed by its role, if any."""
+    if hasattr(function, "__code__") or not frameworks.is_own(type(function)):
+        return {}
+    own = [
+        each
+        for each in getattr(function, "__dict__", {}).items()
+        if type(each[1]) is int and uses(each[0], type(function))
+    ]
+    stated = [value for name, value in own if naming.argument(name.strip("_")) == "heads"]
+    return {"heads": stated[0]} if stated else {}
+
+
+def uses(name: str, *classes: type) -> bool:
+    """Return whether the code of classes uses an argument or attribute outside of the constructor.
+
+    >>> class Attention:
+    ...     pass
+    >>> uses("num_heads", Attention)  # no methods are known
+    True
+    """
+    nodes = [node for each in classes for node in ast.walk(frameworks.syntax_of(each))]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    kept = {name}  # the argument, and the attributes that are made of it
+    for each in functions:
+        for target, value in frameworks.assignments(each) if each.name == "__init__" else ():
+            kept |= _names(target) - {"self"} if kept & _names(value) else set()
+    return not functions or any(kept & _names(each) for each in functions if each.name != "__init__")
+
+
+def _names(tree: ast.AST) -> set[str]:
+    nodes = [*ast.walk(tree)]
+    return {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
 
 def stated_size(layer: Any) -> tuple[str, int] | None:

@@ -71,6 +71,26 @@ def test_a_head_size_that_an_attribute_states():
     assert "Its heads got 6 features, as its attribute `sqrt_dim` says." in str(found).replace("\n", " ")
 
 
+class _Splits:
+    """It splits features into heads itself, and nothing but its attribute says into how many."""
+
+    def __init__(self, num_heads, scaled=True):
+        self.num_heads, self.scaled = num_heads, scaled
+
+    def __call__(self, query, key, value, mask=None):
+        heads = [x.reshape(*x.shape[:2], self.num_heads, -1).swapaxes(1, 2) for x in (query, key, value)]
+        attend = _Made(heads[0].shape[-1] if self.scaled else 1)
+        return attend(*heads, mask).swapaxes(1, 2).reshape(query.shape)
+
+
+@pytest.mark.parametrize(("scaled", "ids"), [(True, ()), (False, ("scale-missing",))])
+def test_a_number_of_heads_that_an_object_states(scaled, ids):
+    """Every call raised an error, and kmha asked for `--set num_heads=H`."""
+    found = diagnose(_Splits(3, scaled))
+    assert (found.right, found.ids) == (not ids, ids)
+    assert found.sizes.heads == 3
+
+
 def test_the_code_of_a_layer_without_weights_is_read():
     """Only kmha's own wrapper was, so no line was ever quoted."""
     found = functions_of(diagnose(_Unscaled).candidate)
