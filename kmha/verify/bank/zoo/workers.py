@@ -7,7 +7,7 @@ import dataclasses
 import multiprocessing
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -189,9 +189,24 @@ def _work(table: str, limit: float, connection: Connection) -> None:
             task = connection.recv()
         except EOFError:
             return
+        sent = set()
         try:
             for result in diagnoses.run(table, task, limit):
+                sent.add(result.get("id"))
                 connection.send(result)
         except (Exception, SystemExit, diagnoses.TooSlowError) as error:  # other people's code may raise anything
-            connection.send({"outcome": diagnoses.REFUSED, "ids": [], "says": f"{type(error).__name__}: {error}"[:300]})
+            says = f"{type(error).__name__}: {error}"[:300]
+            for each in refused(task, sent):
+                connection.send({"outcome": diagnoses.REFUSED, "ids": [], "says": says, **each})
         connection.send({"done": True})
+
+
+def refused(task: Mapping[str, Any], sent: Container[str | None]) -> list[dict[str, Any]]:
+    """Return what tells the results apart that a task does not have because it raised an error.
+
+    >>> refused({"do": "right"}, ()), refused({"do": "mutants", "ids": ["one", "two"]}, {"one"})
+    ([{}], [{'id': 'two', 'kept': True}])
+    """
+    if task["do"] != "mutants":
+        return [{}]
+    return [{"id": each, "kept": True} for each in task["ids"] if each not in sent]
