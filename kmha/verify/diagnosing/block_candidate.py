@@ -42,6 +42,7 @@ from kmha.verify.diagnosing.choice_evidence import ROTATION, code_of, likely_com
 from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, SINGLE, TIME
 from kmha.verify.diagnosing.copies import copied
 from kmha.verify.diagnosing.layer_candidate import EPSILON_NAMES, LayerCandidate, letters
+from kmha.verify.diagnosing.stated_sizes import number_of_heads, with_objects_inside
 from kmha.verify.diagnosing.trials import SQUARE
 from kmha.verify.diagnosing.weights import (
     Slot,
@@ -52,9 +53,7 @@ from kmha.verify.diagnosing.weights import (
     likely_heads,
     listed,
     listed_heads,
-    number_of_heads,
     possible,
-    with_objects_inside,
 )
 
 OF_ITSELF = re.compile("(^|_)(self|slf)")  # beginnings of the name of self-attention's mask

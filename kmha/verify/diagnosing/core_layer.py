@@ -8,8 +8,9 @@ from typing import Any
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import reproduction
 from kmha.verify.diagnosing.candidate import quietly
-from kmha.verify.diagnosing.function_candidate import FunctionCandidate, stated_size, uses
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
+from kmha.verify.diagnosing.stated_sizes import stated_size, uses
 
 
 class CoreLayerCandidate(FunctionCandidate):

@@ -4,13 +4,11 @@ Arguments are recognised by their names (`kmha.verify.diagnosing.naming`). `atte
 dot-product attention. With `w_q, w_k, w_v, w_o`, or a dict `weights` with canonical names, a function is a whole layer.
 """
 
-import ast
 import dataclasses
 import functools
 import inspect
 import itertools
 import numbers
-import re
 import types
 from collections.abc import Callable, Container, Iterator, Mapping
 from types import MappingProxyType
@@ -42,11 +40,9 @@ from kmha.verify.diagnosing.calling import (
 )
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.conventions import BATCH, HEADS, MIDDLE, ONE_KEY, SINGLE, Convention
+from kmha.verify.diagnosing.stated_sizes import stated_heads, stated_size
 from kmha.verify.diagnosing.trials import Accepts, Sizes
 from kmha.verify.diagnosing.weights import KERNELS, OUTPUT_KERNELS, PACKED_KERNELS, packing_order, to_form
-
-LARGEST = 23.0  # the root of the largest head size that an attribute may state
-SCALES = re.compile("scal|sqrt|root|temper")  # names of attributes that a product of query and key is divided by
 
 
 class FunctionCandidate(Candidate):
@@ -301,70 +297,3 @@ def held_by(function: Any) -> str:
         if not (isinstance(value, plain) or inspect.isroutine(value) or empty):
             return name
     return ""
-
-
-def stated_heads(function: Callable[..., Any]) -> dict[str, int]:
-    """Return the number of heads that an attribute of an object states and its call uses, keyed by its role, if any."""
-    if hasattr(function, "__code__") or not frameworks.is_own(type(function)):
-        return {}
-    own = [
-        each
-        for each in getattr(function, "__dict__", {}).items()
-        if type(each[1]) is int and uses(each[0], type(function))
-    ]
-    stated = [value for name, value in own if naming.argument(name.strip("_")) == "heads"]
-    return {"heads": stated[0]} if stated else {}
-
-
-def uses(name: str, *classes: type) -> bool:
-    """Return whether the code of classes uses an argument or attribute outside of the constructor.
-
-    >>> class Attention:
-    ...     pass
-    >>> uses("num_heads", Attention)  # no methods are known
-    True
-    """
-    nodes = [node for each in classes for node in ast.walk(frameworks.syntax_of(each))]
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
-    kept = {name}  # the argument, and the attributes that are made of it
-    for each in functions:
-        for target, value in frameworks.assignments(each) if each.name == "__init__" else ():
-            kept |= _names(target) - {"self"} if kept & _names(value) else set()
-    return not functions or any(kept & _names(each) for each in functions if each.name != "__init__")
-
-
-def _names(tree: ast.AST) -> set[str]:
-    nodes = [*ast.walk(tree)]
-    return {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
-
-
-def stated_size(layer: Any) -> tuple[str, int] | None:
-    """Return the attribute whose value is √O or O^-½ for an integer O of at least 2, and O. Several such O state none.
-
-    Without one, an attribute such as `d_k` states O itself, or a width and a number of heads do.
-
-    >>> import types
-    >>> stated_size(types.SimpleNamespace(scale=0.25, dropout=0.5)), stated_size(types.SimpleNamespace(d_k=4))
-    (('scale', 16), ('d_k', 4))
-    >>> stated_size(types.SimpleNamespace(d_model=12, n_heads=3))
-    ('d_model', 4)
-    """
-    found = {}
-    attributes = getattr(layer, "__dict__", {})
-    for name, value in attributes.items():
-        if not (SCALES.search(name.lower()) and isinstance(value, numbers.Real)):
-            continue
-        root = abs(float(value))
-        if not (1 / LARGEST < root < LARGEST):  # or NaN
-            continue
-        size = max(root**2, root**-2)
-        if size > 1.5 and abs(size - round(size)) < 1e-4 * size:
-            found[round(size)] = name
-    if not found:
-        names = {naming.argument(name.strip("_")): name for name, each in attributes.items() if type(each) is int}
-        sizes = {role: attributes[name] for role, name in names.items()}
-        if "size" in sizes:
-            found = {sizes["size"]: names["size"]}
-        elif "width" in sizes and sizes.get("heads", 0) > 0 and sizes["width"] % sizes["heads"] == 0:
-            found = {sizes["width"] // sizes["heads"]: names["width"]}
-    return next(((name, size) for size, name in found.items() if size > 1), None) if len(found) == 1 else None

@@ -43,6 +43,7 @@ from kmha.verify.diagnosing.guessing import LENGTH
 from kmha.verify.diagnosing.layer_adapters import adapter_of, oriented
 from kmha.verify.diagnosing.packed_inputs import packing_of
 from kmha.verify.diagnosing.slips import place_of_nested
+from kmha.verify.diagnosing.stated_sizes import number_of_heads, number_with_role, stated_number
 from kmha.verify.diagnosing.trials import Accepts, Sizes
 from kmha.verify.diagnosing.weights import (
     Slot,
@@ -52,12 +53,9 @@ from kmha.verify.diagnosing.weights import (
     arrangements_of_layer,
     canonical_weights,
     extras_of,
-    number_of_heads,
-    number_with_role,
     possible,
     possible_sizes,
     stands,
-    stated_number,
     without_extras,
     write_weights,
 )

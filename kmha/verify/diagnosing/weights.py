@@ -8,20 +8,20 @@ query, key, value, output.
 """
 
 import dataclasses
-import inspect
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kmha.verify.chains.attention import ROLES
 from kmha.verify.choices.attention import Extra
-from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.calling import CandidateError, NoWeightsError
 from kmha.verify.diagnosing.conventions import ALL_ROLES, with_identity_kernels
+from kmha.verify.diagnosing.stated_sizes import number_of_heads, stated_number, stated_size
 
 # One small kernel for all heads. Each head takes its own P = I/H features.
 SHARED, SHARED_BIAS = ("P,O", "O,P"), "O"
@@ -38,7 +38,6 @@ PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "H,3O", "H,1,3O", "HO3")
 PACKS = {"packed": ("query", "key", "value"), "key_value": ("key", "value")}
 ORDERS = ("3HO", "H3O", "HO3")
 PACKED_ROLES = ("packed", "attention_output")
-DEPTH = 3  # number of objects inside each other that may state a layer's number of heads
 MOST_HEADS = 8  # number of numbers of heads to try
 READINGS = 300  # maximum number of sizes to try
 _INPUT = {"packed": "I query", "attention_output": "I query", "key_value": "I key"}
@@ -362,8 +361,9 @@ def _roles(variables: Sequence[Variable]) -> Iterator[list[Any]]:
     packed = "packed" in found or len(owners) + len(found) <= len(PACKED_ROLES)
     rest = [role for role in (PACKED_ROLES if packed else ALL_ROLES) if role not in found]
     for order in itertools.permutations(rest, len(owners)):
-        if not ({*ROLES} <= {*found, *order} or "packed" in {*found, *order}):
-            continue  # the output projection may be missing, but query, key and value must be present
+        has_all = {*ROLES} <= {*found, *order} or "packed" in {*found, *order} or found == {"attention_output"}
+        if not has_all:  # query, key and value must be present, unless the output projection alone is there
+            continue
         roles: list[Any] = list(known)
         for role, indices in zip(order, owners.values(), strict=True):
             for index in indices:
@@ -612,87 +612,14 @@ def _divisors(variables: Sequence[Variable]) -> list[int]:
     return [number for number in range(1, smallest + 1) if smallest % number == 0][:MOST_HEADS]
 
 
-def stated_number(layer: Any, given: Mapping[str, Any], role: str) -> int | None:
-    """Return the number with this role that was given, or that an attribute or the code of the layer states.
-
-    The attribute may be one of a part of the layer, and the code may read a variable of its module.
-    """
-    parts = list(layer.modules()) if hasattr(layer, "named_parameters") else [layer]
-    stated = [item for owner in with_objects_inside(parts) for item in vars(owner).items()]
-    found = number_with_role([*given.items(), *stated], role)
-    if found is None:
-        kinds = {type(getattr(part, "module", part)) for part in parts}
-        found = number_with_role(frameworks.numbers_read(filter(frameworks.is_own, kinds)).items(), role)
-    return found
-
-
-def number_with_role(items: Iterable[tuple[str, Any]], role: str) -> int | None:
-    """Return the first whole number whose name means this role."""
-    numbers = ((name, value) for name, value in items if isinstance(value, int) and not isinstance(value, bool))
-    return next((value for name, value in numbers if naming.argument(name.strip("_")) == role), None)
-
-
-def number_of_heads(layer: Any, given: Mapping[str, Any]) -> int | None:
-    """Return the number of heads that was given, or that the layer or its source code states."""
-    if stated := stated_number(layer, given, "heads"):
-        return stated
-    owner = getattr(layer, "module", layer)
-    kinds = [type(owner)]
-    if hasattr(kinds[0], "__wrapped__"):  # it stands for a function around layers
-        kinds += map(type, (*vars(owner).values(), *vars(owner).get("_modules", {}).values()))
-    code = "\n".join(frameworks.source_of(kind) for kind in kinds if frameworks.is_own(kind))
-    return heads_in_source(code)
-
-
 def heads_by_size(layer: Any, given: Mapping[str, Any], variables: Sequence[Variable]) -> int | None:
-    """Return the number of heads of a size that the layer states in the queries' kernel, or `None`."""
-    size = stated_number(layer, given, "size")
+    """Return the number of heads of a size that the layer or its scale states in the queries' kernel, or `None`."""
+    size = stated_number(layer, given, "size") or (stated_size(layer) or ("", 0))[1]
     kernels = [
         each.shape for each in variables if naming.weight(each.path) == ("query", False) and len(each.shape) == 2
     ]
     found = {number // size for shape in kernels for number in shape if size and number % size == 0}
     return found.pop() if len(found) == 1 else None
-
-
-def heads_in_source(code: str) -> int | None:
-    """Return the number of heads that code states as a number, or `None`.
-
-    It is the value of a variable with a known name, or an axis of a reshape before the last.
-
-    >>> heads_in_source("x.view(B, T, 4, C // 4)"), heads_in_source("n_head = 3"), heads_in_source("x.view(-1, 5)")
-    (4, 3, None)
-    """
-    named = re.findall(r"^\s*(\w+)\s*=\s*(\d+)\s*(?:#.*)?$", code, re.MULTILINE)
-    named += re.findall(r"rearrange\([^\n]*\b(h|heads)\s*=\s*(\d+)", code)
-    stated = {int(number) for name, number in named if naming.argument(name) == "heads"}
-    calls = re.findall(r"(?:view|reshape|Reshape|unflatten)\(((?:[^()]|\([^()]*\))*)\)", code)
-    axes = {int(axis) for call in calls for axis in re.findall(r"[,(]\s*(\d+)\s*(?=,)", call)}
-    packed = {3} if "qkv" in code.lower() else set()
-    found = {number for number in stated or axes - packed if number > 1}
-    return found.pop() if len(found) == 1 else None
-
-
-def with_objects_inside(parts: Sequence[Any]) -> list[Any]:
-    """Return objects, and the plain objects that they hold, the nearest first."""
-    found, level = list(parts), list(parts)
-    for _ in range(DEPTH):
-        values = [value for part in level for value in getattr(part, "__dict__", {}).values()]
-        values += [item for each in values if isinstance(each, list) for item in each]
-        values += [item for each in values if isinstance(each, dict) for item in each.values()]
-        known = {id(each) for each in found}
-        level = [*{id(each): each for each in values if _is_plain_object(each) and id(each) not in known}.values()]
-        found += level
-    return found
-
-
-def _is_plain_object(value: Any) -> bool:
-    """Return whether an attribute is an object such as a configuration or a layer of the same code."""
-    return (
-        hasattr(value, "__dict__")
-        and not isinstance(value, type)
-        and not hasattr(value, "shape")
-        and (not callable(value) or (not inspect.isroutine(value) and frameworks.is_own(type(value))))
-    )
 
 
 def likely_heads(layer: Any, variables: Sequence[Variable]) -> list[int]:

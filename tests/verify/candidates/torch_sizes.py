@@ -175,3 +175,58 @@ class Particular(SingleHeadBlock):
         if not bias:
             self.out = nn.Linear(d_model, d_model, bias=False)
         nn.init.normal_(self.out.weight, std=c_proj_std)
+
+
+class SplitsByRearrange(nn.Module):
+    """Layers of einops split and merge the heads."""
+
+    def __init__(self, dim, dim_head=64, heads=8):
+        from einops.layers.torch import Rearrange
+
+        super().__init__()
+        width = dim_head * heads
+        split = Rearrange("b n (r h d) -> r b h n d", h=heads, r=3)
+        self.scale, self.to_qkv = dim_head**-0.5, nn.Sequential(nn.Linear(dim, 3 * width, bias=False), split)
+        self.to_out = nn.Sequential(Rearrange("b h n d -> b n (h d)"), nn.Linear(width, dim))
+
+    def forward(self, x):
+        q, k, v = self.to_qkv(x)
+        return self.to_out((q @ k.transpose(-1, -2) * self.scale).softmax(-1) @ v)
+
+
+class StatesItsScale(nn.Module):
+    """Nothing but its scale tells into how many heads a function splits its features."""
+
+    def __init__(self, dim, dim_head=64, heads=8):
+        super().__init__()
+        width = dim_head * heads
+        self.scale = dim_head**-0.5
+        self.to_q, self.to_k, self.to_v, self.to_out = (
+            nn.Linear(*sizes) for sizes in (*3 * [(dim, width)], (width, dim))
+        )
+        self.split = lambda x: x.unflatten(-1, (heads, dim_head)).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = (self.split(layer(x)) for layer in (self.to_q, self.to_k, self.to_v))
+        return self.to_out((q @ k.transpose(-1, -2) * self.scale).softmax(-1).matmul(v).transpose(1, 2).flatten(2))
+
+
+class StatesItsScaleUnscaled(StatesItsScale):
+    def __init__(self, dim, dim_head=64, heads=8):
+        super().__init__(dim, dim_head, heads)
+        self.scale = dim**-0.5
+
+
+class ProjectsOutputsAlone(nn.Module):
+    """Its queries, keys and values come projected."""
+
+    def __init__(self, features, head_features, num_heads, scaled=True):
+        super().__init__()
+        self.num_heads, self.scale = num_heads, head_features**-0.5 if scaled else 1.0
+        self.to_out = nn.Linear(head_features * num_heads, features, bias=False)
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v))
+        logits = q @ k.transpose(-1, -2) * self.scale
+        logits = logits if mask is None else logits.masked_fill(~mask, -1e9)
+        return self.to_out((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))

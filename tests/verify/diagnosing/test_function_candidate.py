@@ -1,12 +1,11 @@
 import functools
-import types
 
 import numpy as np
 import pytest
 
 from kmha.verify import diagnose
 from kmha.verify.diagnosing.calling import CandidateError
-from kmha.verify.diagnosing.function_candidate import FunctionCandidate, stated_size
+from kmha.verify.diagnosing.function_candidate import FunctionCandidate
 
 RIGHT = [
     ("arrays", "core", "(B, H, P, O)"),
@@ -169,21 +168,3 @@ def test_prints_of_the_candidate_go_to_stderr(candidate, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "printed by the candidate" in captured.err
-
-
-@pytest.mark.parametrize(
-    ("attributes", "size"),
-    [
-        ({"scale": 8**-0.5}, 8),
-        ({"sqrt_dim": np.float64(6) ** 0.5, "scale": -(6**-0.5)}, 6),
-        ({"scale": 8**-0.5, "temperature": 2.0}, None),
-        *(
-            ({"scale": value}, None)
-            for value in (0.0, 1, -1.0, True, 0.3, 1e200, 1e-200, 1e4, np.inf, np.nan, "8", None)
-        ),
-        ({"dropout": 0.5}, None),
-    ],
-)
-def test_the_head_size_that_an_attribute_states(attributes, size):
-    found = stated_size(types.SimpleNamespace(**attributes))
-    assert (found and found[1]) == size

@@ -24,7 +24,6 @@ from kmha.verify.diagnosing.weights import (
     from_form,
     head_of,
     listed_heads,
-    number_of_heads,
     read_weights,
     to_form,
     without_extras,
@@ -239,14 +238,6 @@ def test_without_a_number_there_is_one_head():
 def test_errors_teach(layer, shapes, message):
     with pytest.raises(CandidateError, match=message):
         arrangements_of_layer("layer", layer, _variables(**shapes), {})
-
-
-@pytest.mark.parametrize(
-    ("attributes", "heads"),
-    [({"num_heads": 3}, 3), ({"_num_heads": 3}, 3), ({"n_head": 2}, 2), ({"heads": True}, None), ({"depth": 4}, None)],
-)
-def test_the_number_of_heads_of_a_layer(attributes, heads):
-    assert number_of_heads(types.SimpleNamespace(**attributes), {}) == heads
 
 
 @pytest.mark.parametrize("path", ["heads.{}.query.weight", "Head_{}_query.kernel", "attention.head_{}_query.kernel"])
