@@ -117,6 +117,7 @@ def sublayers(variables: Sequence[Variable], width: int, inner: int | None = Non
     Raises:
         UnknownWeightsError: The attentions cannot be told apart.
     """
+    variables = [part for each in variables for part in _gate_and_other(each)]
     norms, scales = _norms(variables, width)
     used = {variable.path for variable in itertools.chain(scales, *norms)}
     rest = [variable for variable in variables if variable.path not in used and variable.shape]
@@ -132,6 +133,13 @@ def sublayers(variables: Sequence[Variable], width: int, inner: int | None = Non
     orders = tuple(tuple(_norm_slots(norms[index]) for index in order) for order in _orders(norms, attentions))
     ones = tuple(PlainSlot(variable, ()) for variable in scales)
     return Sublayers(groups, forward, orders, ones)
+
+
+def _gate_and_other(variable: Variable) -> list[Variable]:
+    """Return the kernels of a gated network that are stacked, (2, E, F), one by one, or the variable."""
+    if len(variable.shape) == 3 and variable.shape[0] == 2 and "gat" in variable.path.lower():
+        return [variable.item(f"{variable.path}.{name}", index) for index, name in enumerate(("gate", "other"))]
+    return [variable]
 
 
 def unused_owners(variables: Sequence[Variable], run: Callable[[], Any]) -> frozenset[str]:
@@ -280,10 +288,11 @@ def _other(variable: Variable, width: int) -> int:
 
 def _is_attention(path: str) -> bool:
     parts = path.lower().split(".")
-    if any(ATTENTION.search(part) for part in parts[:-1]) or ATTENTION.search(parts[-1]):
-        return True
-    if any(FORWARD.search(part) for part in parts[:-2]):  # an `in_proj` of a feed-forward network packs nothing
+    inside = next((part for part in parts[:-2] if ATTENTION.search(part) or FORWARD.search(part)), "")
+    if inside and not ATTENTION.search(inside):  # an `in_proj` or a `w_value` of a feed-forward network
         return False
+    if any(ATTENTION.search(part) for part in parts):
+        return True
     return naming.weight(path)[0] in ("query", "key", "value", "packed", "key_value")
 
 

@@ -80,7 +80,8 @@ class ChosenConvention:
 def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE_KINDS) -> ChosenConvention:
     """Find the best convention with these kinds of sizes, and set it on the candidate."""
     found: list[ChosenConvention] = []
-    for kind in kinds if candidate.chain == "attention" else (SIZE_KINDS[0], SQUARE):
+    kinds = _possible_kinds(candidate, seed, kinds) if candidate.chain == "attention" else (SIZE_KINDS[0], SQUARE)
+    for kind in kinds:
         if kind == SQUARE and candidate.chain != "attention" and found[0].fit > Fit.RAISES:
             break
         layouts = candidate.input_layouts()
@@ -109,6 +110,23 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
         drawn = tuple(trial for trial in drawn if not trial.rate)
     choose_returned(candidate, drawn)
     return dataclasses.replace(best, drawn=drawn, convention=candidate.convention, wrong_layout=wrong_layout)
+
+
+def _possible_kinds(candidate: Candidate, seed: int, kinds: Sequence[str]) -> Sequence[str]:
+    """Return the kinds of sizes, without the first if a layer is right in the usual layout with the second alone.
+
+    All other layouts would be tried with sizes that it does not take, and each of these calls would raise an error.
+    """
+    if candidate.core or not {*SIZE_KINDS} <= {*kinds}:
+        return kinds
+    layouts = candidate.input_layouts()
+    usual = [entry for entry in layouts if entry["entry"] == layouts[0]["entry"]]
+    if len(usual) == 1:
+        return kinds
+    if any(_try_layout(candidate, seed, {**each, "sizes": kinds[0]}).fit != Fit.RAISES for each in usual):
+        return kinds
+    right = any(_try_layout(candidate, seed, {**each, "sizes": kinds[1]}).fit == Fit.RIGHT for each in usual)
+    return kinds[1:] if right else kinds
 
 
 def _with_masks(

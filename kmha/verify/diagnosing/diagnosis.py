@@ -25,7 +25,7 @@ import numpy as np
 from kmha.verify.chains import caches
 from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.choices import checked
-from kmha.verify.diagnosing import evidence, matching, rendering, report, sureness
+from kmha.verify.diagnosing import evidence, frameworks, matching, rendering, report, sureness
 from kmha.verify.diagnosing.block_candidate import CROSSING, BlockCandidate, chain_of
 from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of, kind_of_made
 from kmha.verify.diagnosing.caches import cache_report
@@ -269,6 +269,7 @@ def _needs_other_inputs(found: Diagnosis) -> bool:
     return same == [False, True]
 
 
+@frameworks.with_whole_tracebacks()
 def _diagnose(
     read: Callable[..., Candidate],
     float16: bool,

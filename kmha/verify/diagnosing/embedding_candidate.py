@@ -57,6 +57,7 @@ LENGTHS = (
     "nposition",
     "seqlen",
     "maxlen",
+    "maxseqlen",
     "length",
     "t",
     "n",
@@ -94,7 +95,8 @@ class EmbeddingCandidate(LayerCandidate):
         # The only table of an encoding of positions contains positions, whatever its name is.
         of_positions = len(shapes) == 1 and POSITIONS.search(self.layer_class.__name__.lower())
         of_tokens = bool(self._tables(variables)) and not of_positions
-        self.takes_ids = "vocabulary" in naming.roles_of(self.constructor_parameters, self.said) or of_tokens
+        counts_tokens = "vocabulary" in naming.roles_of(self.constructor_parameters, self.said) and not of_positions
+        self.takes_ids = counts_tokens or of_tokens
 
     def _read(self, convention: int = 0) -> Any:
         return None  # a copy of a built layer gets the weights of each trial
@@ -107,6 +109,7 @@ class EmbeddingCandidate(LayerCandidate):
     def _accepts(self) -> Accepts:
         if not {"query", "self", "ids"} & self.roles.keys():
             needed = [name for name, each in self.call_parameters.items() if each.default is EMPTY]
+            needed = [name for name in needed if name not in ("device", "dtype")]
             if len(needed) == 1 and naming.plain(needed[0]) in LENGTHS:
                 self.roles = {role: name for role, name in self.roles.items() if name not in needed}
                 self.roles["self"] = needed[0]
@@ -318,7 +321,7 @@ def _rotating(choices: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 def _with_tables(candidate: Any, result: Any, trial: Trial) -> Any:
     """Return what the tables of rotary positions that a call returned make of the trial's vectors, or the result."""
-    turned = turned_by(result, trial.query)
+    turned = turned_by(result, trial.query, candidate.rotates)
     candidate.sines_first = turned is not None and begins_with_sines(result)
     return result if turned is None else turned
 

@@ -8,6 +8,7 @@ import contextlib
 import dis
 import functools
 import inspect
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -233,6 +234,22 @@ def assignments(tree: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
                 yield target, value
 
 
+@contextlib.contextmanager
+def with_whole_tracebacks() -> Iterator[None]:
+    """Keep JAX from filtering the traceback of each error, which takes longer than most calls that raise one."""
+    if "jax" not in sys.modules:
+        yield
+        return
+    import jax
+
+    before = jax.config.jax_traceback_filtering
+    jax.config.update("jax_traceback_filtering", "off")
+    try:
+        yield
+    finally:
+        jax.config.update("jax_traceback_filtering", before)
+
+
 def to_tensor(array: Any, framework: str, dtype: str) -> Any:
     """Convert a NumPy array to a tensor of `framework`. Floating-point numbers become `dtype`."""
     array = np.asarray(array)
@@ -292,5 +309,7 @@ def output_and_scores(result: Any) -> tuple[Any, Any]:
         name = next((name for name in result if str(name).lower() in OUTPUTS), next(iter(result)))
         result = (result[name], *(value for key, value in result.items() if key != name))
     if isinstance(result, tuple | list) and result:
+        while result[0] is None and len(result) > 1:  # such as a cache that was not given
+            result = result[1:]
         return result[0], next((other for other in result[1:] if hasattr(other, "shape")), None)
     return result, None

@@ -46,7 +46,7 @@ _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("sin(?!gle)", ("zeros (T, O)", "zeros (T, O/2)", "zeros (1, T, O)", "zeros (1, 1, T, O)", "zeros (T, 1, O)")),
     ("rotary|rope|freqs", ("None", "complex ones (T, O/2)", "zeros (T, O)", "zeros (T, O/2)")),
     ("mask|cache|past|state|bias|pos.*emb", ("None",)),
-    ("position|inputpos|startpos", ("positions", "positions (1, T)", "0", "None")),
+    ("position|(?<!max)pos$", ("positions", "positions (1, T)", "0", "None")),
     ("^(tgt|trg|target|src|source|q|k|query|key)?(seq)?len(gth)?$", (POSITIONS,)),
     ("maxlen|maxseq|seqlen|context|blocksize|window|maxpos|length", (str(LENGTH),)),
     ("vocab", ("11",)),
@@ -75,7 +75,7 @@ _TURNING = (
         for name, kind in (("cos", "cosines"), ("sin(?!gle)", "sines"))
     ),
     (
-        "freq|angle|theta|rotary|rope|posemb",
+        "freq|angle|theta|rotary|rope|posemb|^pos(itions?)?$",
         ("angles (T, O/2)", "angles (T, O)", "angles (T, O) in pairs", "turns (T, O/2)"),
     ),
 )

@@ -744,7 +744,9 @@ def fixed_sizes(drawn: Sizes, heads: int, fixed: Mapping[str, Any], wide: bool, 
         CandidateError: The width is not a multiple of the number of heads.
     """
     if not wide:
-        features = fixed.get("width") or fixed.get("inputs") or drawn.features
+        features = fixed.get("width") or fixed.get("inputs")
+        if not features:  # sizes that are alike stay alike
+            features = fixed.get("output", drawn.width) if drawn.features == drawn.width else drawn.features
         width = fixed.get("output") or (drawn.width if has_output else features)
         size = fixed.get("size") or drawn.size
         return dataclasses.replace(drawn, heads=heads, size=size, width=width, features=features, key_features=features)

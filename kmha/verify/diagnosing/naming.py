@@ -182,7 +182,8 @@ def weight(path: str) -> tuple[str | None, bool]:
     >>> weight("my_attention/q_proj/kernel"), weight("wo"), weight("layers.0.b_k"), weight("dense_3/bias")
     (('query', False), ('attention_output', False), ('key', True), (None, True))
     """
-    parts = [plain(part) for part in re.split(r"[/.]", path) if plain(part)]
+    inside = re.sub(r"_einsum(?=[/.])", "", path)  # the name of a layer; an argument may be an einsum itself
+    parts = [plain(part) for part in re.split(r"[/.]", inside) if plain(part)]
     is_bias = bool(parts) and bool(_BIAS.match(parts[-1]))
     for part in reversed(parts):
         for role, pattern in _WEIGHTS.items():

@@ -36,8 +36,10 @@ def as_rotary(function: Any) -> type | None:
         return None
     found = parameters(function)
     roles = naming.roles_of(found)
-    turns = {"query", "key"} <= roles.keys() or "self" in roles
-    has_tables = any(TABLES.search(each.lower()) for each in found)
+    tables = [each for each in found if TABLES.search(each.lower())]
+    has_tables, rest = bool(tables), [each for each in found if each not in tables]
+    # Beside a table, a single argument of any name is what the function turns.
+    turns = {"query", "key"} <= roles.keys() or "self" in roles or (has_tables and len(rest) == 1)
     is_part = not has_tables and ("rotate" in name or PARTS.search(name))
     weights = [each for each in {*found} - {*roles.values()} if naming.weight(each)[0]]
     if not turns or is_part or weights or {"value", "heads", "mask", "memory"} & roles.keys():
@@ -47,13 +49,14 @@ def as_rotary(function: Any) -> type | None:
     return class_around(function, object, {}, found, body)
 
 
-def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
+def turned_by(tables: Any, vectors: np.ndarray, may_be_angles: bool = False) -> np.ndarray | None:
     """Return vectors (B, T, O) turned by the tables that code returned, or `None` if it returned something else.
 
     Args:
         tables: Cosines and sines in any order, or angles, each (T, O) or (T, O/2), or complex numbers (T, O/2). They
             may have more rows, which come last, and axes of size 1.
         vectors: Vectors to turn.
+        may_be_angles: Whether a single table contains angles. Sines and cosines in turn look like them.
 
     >>> angles = np.array([[0.0], [np.pi / 2]])
     >>> turned_by((np.cos(angles), np.sin(angles)), np.array([[[1.0, 2.0], [3.0, 4.0]]])).round(9)
@@ -67,7 +70,8 @@ def turned_by(tables: Any, vectors: np.ndarray) -> np.ndarray | None:
     half = size // 2
     if len(parts) == 1 and parts[0].shape[-1:] in ((half,), (size,)):
         both = parts[0].ndim > 2 and parts[0].shape[0] == 2
-        parts = [*parts[0]] if both else [np.cos(parts[0]), np.sin(parts[0])]
+        angles = [np.cos(parts[0]), np.sin(parts[0])] if may_be_angles else parts
+        parts = [*parts[0]] if both else angles
     if len(parts) != 2 or parts[0].shape != parts[1].shape or parts[0].ndim < 2 or size % 2:
         return None
     cos, sin = (each.reshape(-1, each.shape[-1])[:rows] for each in parts)

@@ -106,6 +106,24 @@ class Variable:
             part_of=self.path,
         )
 
+    def item(self, name: str, index: int) -> "Variable":
+        """Return a variable of one item of the first axis."""
+
+        def assign(array: np.ndarray) -> None:
+            whole = np.array(self.read())
+            whole[index] = array
+            self.assign(whole)
+
+        return dataclasses.replace(
+            self,
+            path=name,
+            shape=self.shape[1:],
+            assign=assign,
+            read=lambda: np.asarray(self.read())[index],
+            place=str(index),
+            part_of=self.path,
+        )
+
     def oriented_like(self, other: tuple[int, ...]) -> "Variable":
         """Return the variable with `transposed` found from its shape in a layer with more input features."""
         longer = [mine != theirs for mine, theirs in zip(self.shape, other, strict=False)]
@@ -264,6 +282,8 @@ def _unpacked(variable: Variable, sizes: Mapping[str, int], how: str) -> list[Va
             which there may be as many), or "whole" (the variable stays as it is).
     """
     role, is_bias = naming.weight(variable.path)
+    if how == "roles" and len(variable.shape) > 2 and variable.shape[0] == len(PACKS.get(role or "", ())):
+        return [variable.item(f"{each}.weight", index) for index, each in enumerate(PACKS[role or ""])]
     unknown = (
         role not in ("packed", None) or len(variable.shape) > 2 or not (is_bias or variable.transposed is not None)
     )

@@ -122,3 +122,67 @@ class Configured(nn.Module):
         q, k, v = (_split(each, self.config.n_heads) for each in jnp.split(packed, 3, axis=-1))
         mixed = _attend(q, k, v, jnp.tri(x.shape[1], dtype=bool), self.wrong)
         return nn.Dense(x.shape[-1])(_merge(mixed, self.wrong))
+
+
+class Equation(nn.Module):
+    """A kernel whose name says that it belongs to an einsum."""
+
+    shape: tuple
+
+    @nn.compact
+    def __call__(self, equation, x):
+        return jnp.einsum(equation, x, self.param("w", nn.initializers.normal(), self.shape))
+
+
+class SharedHead(nn.Module):
+    """Keys and values share one head and are stacked. Positions and the mask are required; a cache comes first."""
+
+    num_heads: int
+    features: int
+    head_dim: int
+    wrong: str = ""
+
+    def setup(self):
+        self.q_einsum = Equation((self.num_heads, self.features, self.head_dim))
+        self.kv_einsum = Equation((2, 1, self.features, self.head_dim))
+        self.out_einsum = Equation((self.num_heads, self.head_dim, self.features))
+
+    def __call__(self, x, segment_pos, cache, attn_mask):
+        assert segment_pos.shape[-1] == x.shape[1]
+        q = self.q_einsum("btd,ndh->btnh", x)
+        k, v = self.kv_einsum("bsd,ckdh->cbskh", x)
+        k, v = jnp.repeat(k, self.num_heads, -2), jnp.repeat(v, self.num_heads, -2)
+        logits = jnp.einsum("btnh,bsnh->btns", q, k) / (1.0 if self.wrong == "no scale" else self.head_dim**0.5)
+        scores = nn.softmax(jnp.where(attn_mask[:, :, None], logits, -1e30))
+        return cache, self.out_einsum("btnh,nhd->btd", jnp.einsum("btns,bsnh->btnh", scores, v))
+
+
+class GatedNetwork(nn.Module):
+    """Gate and values are stacked."""
+
+    features: int
+    hidden_dim: int
+
+    @nn.compact
+    def __call__(self, x):
+        gate, value = self.param("gating_einsum", nn.initializers.normal(), (2, self.features, self.hidden_dim))
+        return (nn.gelu(x @ gate) * (x @ value)) @ self.param(
+            "linear", nn.initializers.normal(), (self.hidden_dim, self.features)
+        )
+
+
+class SharedHeadBlock(nn.Module):
+    num_heads: int
+    embed_dim: int
+    head_dim: int
+    hidden_dim: int
+
+    def setup(self):
+        self.pre_attention_norm, self.pre_ffw_norm = nn.RMSNorm(), nn.RMSNorm()
+        self.attn = SharedHead(self.num_heads, self.embed_dim, self.head_dim)
+        self.mlp = GatedNetwork(self.embed_dim, self.hidden_dim)
+
+    def __call__(self, x, segment_pos, cache, attn_mask):
+        cache, attended = self.attn(self.pre_attention_norm(x), segment_pos, cache, attn_mask)
+        x = x + attended
+        return cache, x + self.mlp(self.pre_ffw_norm(x))

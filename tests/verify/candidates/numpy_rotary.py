@@ -155,3 +155,8 @@ class RotaryTables:
 
     def __call__(self, x):
         return compute_frequencies(x.shape[1], self.size, self.theta)
+
+
+def sinusoids(max_len, d_model):
+    angles = compute_rope_angles(max_len, d_model)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(max_len, d_model)

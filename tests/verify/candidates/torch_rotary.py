@@ -60,3 +60,32 @@ class RotaryOfHeads(nn.Module):
     def forward(self, q, k):
         cos, sin = (table[: q.shape[-2]].repeat_interleave(2, -1) for table in (self.cosines, self.sines))
         return tuple(x * cos + torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2) * sin for x in (q, k))
+
+
+class RotaryOfDevice(nn.Module):
+    """Returns angles of a number of positions, on a device."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.register_buffer("inv_freq", 10_000.0 ** (-torch.arange(0, dim, 2) / dim))
+
+    def forward(self, max_seq_len, *, device):
+        angles = torch.outer(torch.arange(max_seq_len, device=device), self.inv_freq)
+        return torch.cat((angles, angles), dim=-1)
+
+
+@torch.autocast("cpu", enabled=False)
+def apply_rotary_pos_emb(pos, t):
+    first, second = t.chunk(2, dim=-1)
+    return t * pos.cos() + torch.cat((-second, first), dim=-1) * pos.sin()
+
+
+class PositionEmbedding(nn.Module):
+    """Adds rows of a table, whose number is called as that of tokens usually is."""
+
+    def __init__(self, num_embeddings, embedding_dim):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(num_embeddings, embedding_dim))
+
+    def forward(self, x):
+        return x + self.weight[: x.shape[1]]

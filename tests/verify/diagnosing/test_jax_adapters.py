@@ -163,3 +163,27 @@ def test_a_number_of_heads_that_only_a_configuration_states(candidate, wrong, id
     config = candidate("flax_modules", "Config")()
     found = diagnose(candidate("flax_modules", "Configured")(config, wrong))
     assert (found.ids, found.sizes.heads, found.sizes.width) == (ids, 3, 12)
+
+
+@pytest.mark.parametrize(("wrong", "ids"), [("", ()), ("no scale", ("scale-missing",))])
+def test_stacked_keys_and_values_of_one_head(candidate, wrong, ids):
+    """Its weights fit no known form; with one head for each of the queries, it took a minute and "cannot be run"."""
+    found = diagnose(candidate("flax_modules", "SharedHead")(3, 12, 4, wrong))
+    assert (found.right, found.ids) == (not ids, ids)
+
+
+def test_stacked_kernels_of_a_gated_network(candidate):
+    found = diagnose(candidate("flax_modules", "SharedHeadBlock")(3, 12, 4, 20))
+    assert found.right
+    assert "GELU" in str(found)
+
+
+def test_the_tracebacks_of_jax_are_filtered_again_afterwards(candidate):
+    jax = pytest.importorskip("jax")
+    before = jax.config.jax_traceback_filtering
+    seen = []
+    diagnose(
+        candidate("flax_modules", "Compact")(6, 2), on_call=lambda _: seen.append(jax.config.jax_traceback_filtering)
+    )
+    assert {*seen} == {"off"}
+    assert jax.config.jax_traceback_filtering == before

@@ -106,3 +106,23 @@ def test_a_base_that_code_states_is_a_choice(candidate, name, base):
     found = diagnose(candidate("numpy_rotary", name))
     assert found.right
     assert f"with a base of {base}" in str(found)
+
+
+@pytest.mark.parametrize(("name", "made"), [("RotaryOfDevice", (8,)), ("apply_rotary_pos_emb", ())])
+def test_angles_of_layers_and_arguments_of_other_names(candidate, name, made):
+    """The first was refused: it had no input. The second raised an error about `autocast`."""
+    pytest.importorskip("torch")
+    found = candidate("torch_rotary", name)
+    found = diagnose(found(*made) if made else found)
+    assert found.right
+    assert "Vectors turned by rotary positions (in halves)" in str(found)
+
+
+def test_a_table_of_sines_is_no_table_of_angles(candidate):
+    """For one position, sines and cosines in turn have two equal halves, as tables of angles do."""
+    assert diagnose(candidate("numpy_rotary", "sinusoids")).right
+
+
+def test_a_built_table_of_positions_is_called_with_vectors(candidate):
+    pytest.importorskip("torch")
+    assert diagnose(candidate("torch_rotary", "PositionEmbedding")(64, 12)).right
