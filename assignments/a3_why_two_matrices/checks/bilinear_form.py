@@ -12,9 +12,8 @@ PRODUCT = "projected_query @ np.swapaxes(projected_key, -1, -2)"
 RETURN = "return bilinear, from_bilinear, from_projections"
 
 
-def draw(rng):
-    """Draw pairwise different sizes."""
-    batch, queries, keys, features, heads, size = sizes(rng, 6)
+def arrays(rng, batch, queries, keys, features, heads, size):
+    """Return query, key and kernels of these sizes."""
     return {
         "query": rng.normal(size=(batch, queries, features)),
         "key": rng.normal(size=(batch, keys, features)),
@@ -23,12 +22,29 @@ def draw(rng):
     }
 
 
+def draw(rng):
+    """Draw pairwise different sizes."""
+    return arrays(rng, *sizes(rng, 6))
+
+
 def draw_cancelling(rng):
-    """Draw keys whose logit with the first query of their sentence is nearly 0 in the first head.
+    """Draw long sentences with few features, and short ones with many features.
+
+    `np.einsum` with `optimize` multiplies the kernels first in long sentences, and projects first in short ones. So it
+    computes the logits in one of the two as from W_i, and in the other as from the projections, whatever is written.
+    """
+    batch, queries, keys, heads = sizes(rng, 4, least=3, most=6)  # without `optimize`, a product of four is slow
+    short = arrays(rng, batch, queries, keys, batch * max(queries, keys) + 1, heads, 2)
+    features, size, heads, batch, queries, keys = sorted(sizes(rng, 6))
+    long = arrays(rng, batch, queries, keys, features, heads, size)
+    return {"long": cancelling(long), "short": cancelling(short)}
+
+
+def cancelling(found):
+    """Return the arrays with keys whose logit with the first query of their sentence is nearly 0 in the first head.
 
     What is left after the terms cancel shows how each way rounds.
     """
-    found = draw(rng)
     bilinear = found["query_kernel"][0] @ found["key_kernel"][0].T
     for queries, keys in zip(found["query"], found["key"], strict=True):
         direction = queries[0] @ bilinear
@@ -37,33 +53,41 @@ def draw_cancelling(rng):
 
 
 def both_ways(answer, inputs):
-    """Return both logits, and whether each was computed for itself: then rounding makes them differ.
+    """Return both logits, and whether each was computed for itself: then rounding makes them differ somewhere.
 
     Where the terms cancel, two ways differ by about 1e-10 of what is left. A copy does not, even if it was scaled. In
     single precision, digits say little.
     """
-    result = answer.bilinear_form(**inputs)
-    if not isinstance(result, tuple | list) or len(result) != 3:
-        return {"logits": result, "apart": False}
-    one, other = (np.asarray(each) for each in result[1:])
-    if one.shape != other.shape or one.dtype != np.float64 or one.size <= 100:
-        return {"logits": [one, other], "apart": True}
-    left = np.abs(one) < 1e-4 * np.abs(one).max()
-    apart = not left.any() or bool(np.any(np.abs(one - other)[left] > 1e-13 * np.abs(one)[left]))
-    return {"logits": [one, other], "apart": apart}
+    logits, apart = [], False
+    for case in inputs.values():
+        result = answer.bilinear_form(**case)
+        if not isinstance(result, tuple | list) or len(result) != 3:
+            return {"logits": result, "apart": False}
+        one, other = (np.asarray(each) for each in result[1:])
+        logits.append([one, other])
+        if one.shape != other.shape or one.dtype != np.float64 or one.size <= 100:
+            apart = True
+            continue
+        left = np.abs(one) < 1e-4 * np.abs(one).max()
+        apart = apart or not left.any() or bool(np.any(np.abs(one - other)[left] > 1e-13 * np.abs(one)[left]))
+    return {"logits": logits, "apart": apart}
 
 
 def judge_logits(inputs, result, expected):
     """Compare the two logits of the answer with each other."""
-    if not isinstance(result["logits"], tuple | list) or len(result["logits"]) != 2:
+    if not isinstance(result["logits"], list) or len(result["logits"]) != len(inputs):
         return "it does not return three arrays."
-    one, other = (np.asarray(each) for each in result["logits"])
-    if one.shape != other.shape:
-        return f"the logits from W_i have the shape {one.shape}, those from the projections {other.shape}."
-    if not np.allclose(one, other, rtol=1e-6, atol=1e-6 * np.abs(expected["logits"][0]).max()):
-        return "the logits from W_i differ from those from the projections, although both are the same product."
+    for (one, other), (wanted, _) in zip(result["logits"], expected["logits"], strict=True):
+        one, other = np.asarray(one), np.asarray(other)
+        if one.shape != other.shape:
+            return f"the logits from W_i have the shape {one.shape}, those from the projections {other.shape}."
+        if not np.allclose(one, other, rtol=1e-6, atol=1e-6 * np.abs(wanted).max()):
+            return "the logits from W_i differ from those from the projections, although both are the same product."
     if not result["apart"]:
-        return "both logits come from one computation. Two ways round differently: compute each from its own arrays."
+        return (
+            "your two logits agree in every digit, so they were computed in one way. Compute one from W_i and the other "
+            "from the projected query and key."
+        )
     return None
 
 
