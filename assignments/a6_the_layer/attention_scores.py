@@ -5,11 +5,12 @@
 # float16, where products grow beyond 65,504. How does a layer handle both?
 #
 # **The idea.** The scores are softmax(query · key / √O) over the keys. In float16 the product itself may overflow, so
-# convert query and key to float32 *before* it. The scores lie between 0 and 1, so they may be float16 again. Hidden
-# keys get exactly 0. A row in which everything is hidden is all zeros, because it has nothing to attend to. The
-# softmax does not do that by itself: with -∞ for hidden logits such a row is 0/0, NaN, and with a very negative
-# number it is uniform. So set the hidden scores to 0 once more after the softmax. As before, compute with
-# `keras.ops` alone: while a model is made, query, key and mask hold no numbers yet.
+# convert query and key to float32 *before* it. If they are float64, leave them so: float32 would lose half of their
+# digits. The scores lie between 0 and 1, so they may be float16 again. Hidden keys get exactly 0. A row in which
+# everything is hidden is all zeros, because it has nothing to attend to. The softmax does not do that by itself: with
+# -∞ for hidden logits such a row is 0/0, NaN, and with a very negative number it is uniform. So set the hidden scores
+# to 0 once more after the softmax. As before, compute with `keras.ops` alone: while a model is made, query, key and
+# mask hold no numbers yet.
 #
 # **The shapes.** Query (B, T, H, O) and key (B, S, H, O) are the outputs of the projections. Logits and scores are
 # (B, H, T, S): `BTHO,BSHO->BHTS`. A mask of three axes broadcasts to (B, T, S) and needs an axis for the heads, (B,
@@ -25,7 +26,9 @@ from keras import ops
 
 
 def attention_scores(query, key, mask=None):
-    """Return softmax(query · key / √O) over the keys, computed at least in float32; 0 where the mask is False.
+    """Return softmax(query · key / √O) over the keys; 0 where the mask is False.
+
+    It computes in float64 if the query is float64, and in float32 otherwise.
 
     Args:
         query: Query (B, T, H, O), a tensor of float16, bfloat16, float32 or float64.

@@ -8,9 +8,11 @@ WIDE = 'wide = keras.backend.result_type(query.dtype, "float32")'
 LOGITS = 'logits = ops.einsum("BTHO,BSHO->BHTS", ops.cast(query, wide), ops.cast(key, wide))'
 SCALED = "logits = logits / query.shape[-1] ** 0.5"
 SOFTMAX = "scores = ops.softmax(ops.where(mask, logits, -1e30), axis=-1)"
+ADDED = "scores = ops.softmax(logits + (1 - ops.cast(mask, logits.dtype)) * -1e9, axis=-1)"
 ZEROS = "scores = ops.where(mask, scores, 0.0)"
 PLAIN = "return ops.cast(ops.softmax(logits, axis=-1), query.dtype)"
 AXIS = "mask = ops.expand_dims(mask, 1)"
+DIGITS = 1e-11  # tolerance in float64, which rounds to 1e-16; float32 rounds to 1e-7
 
 
 def draw(rng):
@@ -79,6 +81,11 @@ def draw_sharp(rng):
     found = draw(rng)
     query, key = (np.round(2 * found[name]) / 2 for name in ("query", "key"))  # exact in every dtype
     return {"query": 2 * query, "key": key, "mask": found["mask"][:, :1]}
+
+
+def draw_double(rng):
+    """Return inputs whose scores need the digits of float64."""
+    return draw(rng)
 
 
 def called(answer, inputs):
@@ -180,7 +187,7 @@ EXERCISE = Exercise(
         "dot_product_attention",
     ),
     checks=(
-        *standard(draw, signature=1, shape=1, values=4, ask=called, times=2),
+        *standard(draw, signature=1, shape=1, values=3, ask=called, times=2),
         Check("edge", "without a mask", 1, draw_plain, called, times=1),
         Check("edge", "with a mask for each head, and with sizes of 1 in masks", 1, draw_heads, shapes, times=1),
         Check("edge", "a row with nothing to attend to is zeros", 1, draw_empty, called, times=1),
@@ -194,6 +201,7 @@ EXERCISE = Exercise(
             times=1,
         ),
         Check("edge", "in float16, products beyond 65,504", 2, draw_half, half, right_half, times=1),
+        Check("edge", "in float64, with all its digits", 1, draw_double, called, times=1, tolerance=DIGITS),
         Check("edge", "in every dtype: rounded once, at the end", 1, draw_sharp, rounded, right_rounded, times=1),
     ),
     wrong=(
@@ -249,6 +257,18 @@ EXERCISE = Exercise(
             "keras.layers.MultiHeadAttention, where no scores are returned",
         ),
         Wrong(
+            "empty-row-unmasked",
+            "Where everything is hidden, your scores look as if nothing were. Adding the same number to all logits of a row, "
+            "as -1e9, does not change its softmax. Set such a row to zeros.",
+            {SOFTMAX: ADDED, ZEROS: ""},
+        ),
+        Wrong(
+            "added-in-half",
+            "You add (1 - mask) · -1e9 in float16, which cannot hold -1e9. It becomes -∞, and 0 · -∞ is NaN where nothing is "
+            "hidden. Convert query and key to float32 first, or choose with `ops.where`.",
+            {LOGITS: 'logits = ops.einsum("BTHO,BSHO->BHTS", query, key)', SOFTMAX: ADDED},
+        ),
+        Wrong(
             "mask-empty-row-nan",
             "Your rows with nothing to attend to are NaN: all their logits are -∞, and the softmax divides 0 by 0.",
             {SOFTMAX: SOFTMAX.replace("-1e30", 'float("-inf")'), ZEROS: ""},
@@ -273,6 +293,18 @@ EXERCISE = Exercise(
             "bfloat16-not-widened",
             "You widen float16 only. bfloat16 does not overflow, but it has even fewer digits.",
             {WIDE: 'wide = "float32" if query.dtype == "float16" else query.dtype'},
+        ),
+        Wrong(
+            "float64-narrowed",
+            "You compute in float32 also when the query is float64, and lose half of its digits. Widen float16 and bfloat16 "
+            "to float32, and leave float64 as it is.",
+            {WIDE: 'wide = "float32"'},
+        ),
+        Wrong(
+            "root-in-float32",
+            "Your root of O is a float32 number, as `ops.sqrt` makes it, so float64 scores have only its digits. O is a "
+            "plain number: take its root with `** 0.5`.",
+            {SCALED: 'logits = logits / ops.cast(ops.sqrt(ops.cast(query.shape[-1], "float32")), wide)'},
         ),
         Wrong(
             "heads-share-axis",
