@@ -28,6 +28,7 @@ from kmha.sandbox.encoding import EncodingError, encode
 PRINTED = 4_000  # characters of printed output that are kept
 SEED = 20171207
 SIGNATURE = "signature"
+GENERATED = "__autograph_generated_file"
 _array_equal = np.array_equal  # kept here before untrusted code can replace it
 
 
@@ -202,8 +203,23 @@ def _describe(error: BaseException) -> dict[str, Any]:
     if isinstance(error, SyntaxError):
         return {**found, "says": error.msg, "line": error.lineno, "text": (error.text or "").strip()}
     here = os.getcwd()
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(here)]
-    if own:
-        found |= {"line": own[-1].lineno, "text": own[-1].line or "", "file": Path(own[-1].filename).name}
-        found["operands"] = operands.describe(error, here)
+    with contextlib.suppress(BaseException):  # what an untrusted exception carries can raise anything too
+        if (own := _own_line(error, here)) is not None:
+            file, line, text = own
+            found |= {"line": line, "text": text, "file": Path(file).name, "operands": operands.describe(error, here)}
     return found
+
+
+def _own_line(error: BaseException, here: str) -> tuple[str, int | None, str] | None:
+    """Return file, number and text of the last line of the untrusted code that led to an error.
+
+    A function that is traced runs in a file that AutoGraph wrote. The error then knows the lines that it was made from.
+    """
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(here)]
+    if own and GENERATED in own[-1].filename:
+        metadata: Any = getattr(error, "ag_error_metadata", None)
+        for frame in getattr(metadata, "translated_stack", ()):  # the innermost first
+            if str(frame.filename).startswith(here):
+                return str(frame.filename), int(frame.lineno), str(frame.code).strip()
+    own = [frame for frame in own if GENERATED not in frame.filename]
+    return (own[-1].filename, own[-1].lineno, own[-1].line or "") if own else None

@@ -187,3 +187,27 @@ def test_the_line_of_an_error(answers):
     _, found = answers("answered_main", [{"function": None, "inputs": {}}], answered_main=code)
     error = found["error"]
     assert (error["line"], error["text"], error["file"]) == (4, "return json.loads('{')", "answered_main.py")
+
+
+TRACED = """
+from types import SimpleNamespace
+
+def answered_main():
+    error = ValueError("no")
+    stack = [("elsewhere.py", 1, "raise"), (__file__, 7, "    y = f(x)"), (__file__, 3, "answered_main()")]
+    names = "filename", "lineno", "code"
+    error.ag_error_metadata = SimpleNamespace(
+        translated_stack=[SimpleNamespace(**dict(zip(names, each))) for each in stack]
+    )
+    generated = __file__.replace("answered_main.py", "__autograph_generated_file1.py")
+    exec(compile("raise error", generated, "exec"), {"error": error})
+"""
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_line_of_an_error_in_a_function_that_autograph_wrote(answers, known):
+    code = TRACED if known else TRACED.replace("error.ag_error_metadata", "error.other")
+    _, found = answers("answered_main", [{"function": None, "inputs": {}}], answered_main=code)
+    error = found["error"]
+    line, text = (7, "y = f(x)") if known else (12, code.splitlines()[11].strip())
+    assert (error["line"], error["text"], error["file"]) == (line, text, "answered_main.py")
