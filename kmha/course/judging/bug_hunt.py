@@ -1,11 +1,13 @@
 """Checks for a bug hunt: the learner fixes a program, and names the mistake in it by its id."""
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from kmha.course.exercises.exercise import Check, Draw, Inputs
 from kmha.course.judging.comparing import same
 
+LONGEST = 60  # characters of an id
 State = Mapping[str, Any]
 # Said of a program that still makes its mistake. Whoever has not found it yet must not read it here.
 NOT_FIXED = "The mistake is still there: the program computes what it computed when you got it."
@@ -42,4 +44,16 @@ def _read(answer: Any, inputs: Inputs) -> Any:
 
 
 def _compare(inputs: Inputs, result: Any, expected: Any) -> str | None:
-    return None if result == expected else NOT_NAMED
+    return None if result == expected else not_named(result)
+
+
+def not_named(name: Any) -> str:
+    """Return what is said of a `MISTAKE` that is not the right id. It depends on nothing but this id."""
+    from kmha.verify.mistakes import BANK
+
+    if not isinstance(name, str) or not name or name in BANK:
+        return NOT_NAMED
+    nearest = get_close_matches(name[:LONGEST], BANK, 1, 0.8)
+    return f"`MISTAKE` is {name[:LONGEST]!r}, and no id is called so." + (
+        f" Did you mean `{nearest[0]}`?" if nearest else " Copy one from the list in the text."
+    )

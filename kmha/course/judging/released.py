@@ -9,7 +9,7 @@ by accident. Trying all results of an exercise that has few opens the seal, as a
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from kmha.course.exercises.content import CHECK_FIELDS, EXERCISE_FIELDS, RELEASE
 from kmha.course.exercises.exercise import LAYERS, Check, Exercise, Inputs, Judge
 from kmha.course.exercises.source_documents import describe
 from kmha.course.judging import sealed
-from kmha.course.judging.bug_hunt import NOT_NAMED
+from kmha.course.judging.bug_hunt import not_named
 from kmha.course.judging.comparing import difference
 from kmha.course.judging.explaining import bank_outputs, tolerances_of
 from kmha.course.judging.marking import FORM, GROWTH, ROOM, NamedMistake, size
@@ -134,7 +134,7 @@ class ReleasedRunner(Runner):
         for check, entry in zip(self.item.spec.checks, self.record["checks"], strict=True):
             judge: Judge | None = None
             if entry.get("sealed"):
-                judge = partial(_same_words, NOT_NAMED if check.layer == "named" else NOT_THESE)
+                judge = partial(_same_words, not_named if check.layer == "named" else lambda _: NOT_THESE)
             elif entry["judged"]:
                 judge = partial(_same_or_undecided, check.tolerance)
             checks.append(dataclasses.replace(check, judge=judge))
@@ -168,8 +168,8 @@ class ReleasedRunner(Runner):
         return NamedMistake(*map(visible, fields)) if found else None
 
 
-def _same_words(says: str, inputs: Inputs, result: Any, expected: Any) -> str | None:
-    return None if sealed.are_sealed(result, expected) else says
+def _same_words(says: Callable[[Any], str], inputs: Inputs, result: Any, expected: Any) -> str | None:
+    return None if sealed.are_sealed(result, expected) else says(result)
 
 
 def _same_or_undecided(tolerance: float, inputs: Inputs, result: Any, expected: Any) -> str | None:
