@@ -143,8 +143,11 @@ def _show(out: Console, result: CheckResult, folder: Workspace) -> None:
         )
     else:
         _show_details(out, grade)
-    for id in result.not_passed:
-        out.print(f"  It uses your answer to [bold]{id}[/], which you have not passed yet. Check that one first.")
+    if result.not_passed:
+        ids, several = ", ".join(result.not_passed), len(result.not_passed) > 1
+        first = f"Check {'them' if several else 'that one'} first{', in this order' if several else ''}."
+        answers = f"your answer{'s' if several else ''} to {ids}"
+        _print_block(out, f"It uses {answers}, which you have not passed yet. {first}")
 
 
 def _advise(out: Console, result: CheckResult, folder: Workspace) -> None:
@@ -211,7 +214,10 @@ def _show_check(out: Console, outcome: Outcome, wrong: str | None) -> None:
     sign = rendering.sign(outcome)
     out.print(Text.assemble("  ", (sign, {"✓": "green", "✗": "red"}.get(sign, "")), "  "), end="")
     points = f"{outcome.points} of {outcome.check.points}".rjust(8)
-    out.print(Text(f"{points}  {rendering.claim(outcome)}"), soft_wrap=True)
+    first, *more = textwrap.wrap(rendering.claim(outcome), max(out.width - 15, 40))
+    out.print(Text(f"{points}  {first}"), soft_wrap=True)
+    for line in more:
+        out.print(Text(" " * 15 + line), soft_wrap=True)
     if wrong is not None:
         _print_block(out, wrong, indent=15, style="yellow")
 

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from kmha.cli import common, main
+from kmha.cli import common, course_checking, main
 
 OURS = Path(__file__).parents[1] / "course" / "conftest.py"
 RIGHT = "def twice(array):\n    return 2 * array\n"
@@ -238,6 +239,28 @@ def test_check_of_an_answer_that_uses_another(begun, answer):
     answer("from twice import twice\n\n\ndef again(array):\n    return twice(twice(array))\n", "again")
     output = begun("check", "again", status=1)
     assert "It uses your answer to a1.twice, which you have not passed yet. Check that one first." in output
+
+
+def test_several_answers_that_are_not_passed_are_named_once(monkeypatch, begun, answer):
+    answer("def again(array):\n    return array\n", "again")
+    found = course_checking.checking.check
+    names = ("a1.twice", "a1.thrice")
+    monkeypatch.setattr(
+        course_checking.checking, "check", lambda *args, **more: replace(found(*args, **more), not_passed=names)
+    )
+    output = begun("check", "again", status=1)
+    says = (
+        "It uses your answers to a1.twice, a1.thrice, which you have not passed yet. Check them first, in this order."
+    )
+    assert says in output
+
+
+def test_what_a_check_checks_fits_into_the_terminal(monkeypatch, begun, answer):
+    answer("def twice(array):\n    return array\n")
+    monkeypatch.setattr(common, "WIDTH", 60)
+    output = begun("check", status=1)
+    assert "result is right)" in output
+    assert max(map(len, output.splitlines())) <= 60
 
 
 @pytest.mark.parametrize(
