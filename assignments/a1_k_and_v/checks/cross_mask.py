@@ -42,24 +42,33 @@ def draw_other(rng):
 
 
 def attended(answer, inputs):
-    """Attend with the mask twice, before and after changing the contents of the source's padding."""
+    """Attend with the mask twice, before and after changing the contents of the source's padding.
+
+    The outputs are left out if the mask does not fit, or leaves a query with nothing to attend to.
+    """
     rng = np.random.default_rng(1)
     source, target = inputs["source"], inputs["target"]
     query, key = rng.normal(size=(*target.shape, 6)), rng.normal(size=(*source.shape, 6))
-    mask = np.asarray(answer.cross_mask(**inputs))
+    mask, logits = np.asarray(answer.cross_mask(**inputs)), query @ np.swapaxes(key, 1, 2)
+    try:
+        empty = bool(np.any(np.all(~np.broadcast_to(mask, logits.shape).astype(bool), axis=-1)))
+    except ValueError:
+        return {"mask": f"{mask.shape} for scores of the shape {logits.shape}", "empty": False, "outputs": []}
     outputs = []
-    for noise in (0.0, 1.0):
+    for noise in () if empty else (0.0, 1.0):
         changed = key + noise * (source == inputs["padding"])[:, :, None]
         logits = np.where(mask, query @ np.swapaxes(changed, 1, 2), -np.inf)
         powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
         outputs.append(powers / powers.sum(axis=-1, keepdims=True) @ changed)
-    return outputs
+    return {"mask": "", "empty": empty, "outputs": outputs}
 
 
 def judge_outputs(inputs, result, expected):
-    if not np.all(np.isfinite(result[0])):
-        return "with this mask some query has nothing to attend to, so its output is NaN."
-    if not np.allclose(result[0], result[1]):
+    if result["mask"]:
+        return f"the mask cannot be broadcast to the scores: it has the shape {result['mask']}."
+    if result["empty"]:
+        return "with this mask some query has nothing to attend to, so the softmax of its row is NaN."
+    if not np.allclose(*result["outputs"]):
         return "the output changes with the contents of the source's padding."
     return None
 

@@ -173,8 +173,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "result-not-half",
-            "You did not cast the result back. Someone who passes float16 gets float32, and everything that follows "
-            "takes twice the memory.",
+            "You did not cast the result back. Someone who passes float16 gets wider numbers, and everything that follows "
+            "takes more memory.",
             {RETURN: "return scores @ value"},
         ),
         Wrong(

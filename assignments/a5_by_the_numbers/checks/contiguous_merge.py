@@ -152,7 +152,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "joins-of-the-copy",
-            "You applied the rule to the copy, where it always holds. It is asked of `moved`.",
+            "By your rule all arrays can be joined without a copy. For the copy itself that always holds; for `moved` it "
+            "depends on how it lies in memory.",
             {JOINS: '"joins": strides["copied"][2] == copied.shape[3] * strides["copied"][3]'},
         ),
         Wrong(

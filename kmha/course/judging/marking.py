@@ -177,7 +177,7 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
         if _is_constant(found, wanted):  # zeros have many properties
             return "your result has the same number everywhere."
         if found and _spread(found) < 1e-6 * _spread(wanted):  # and so has nearly zero
-            return "the numbers in your result are almost equal."
+            return f"all numbers in your result are almost equal: each is about {_level(found)}."
         return check.judge(inputs, result.value, expected)
     return difference(result.value, expected, check.tolerance, form_only=check.layer == "shape")
 
@@ -270,6 +270,12 @@ def _spread(found: Iterable[np.ndarray]) -> float:
     numbers = [array for array in found if array.size and array.dtype.kind in "fiu"]
     with np.errstate(all="ignore"):
         return max((float(np.ptp(array.astype("float64"))) for array in numbers), default=0.0)
+
+
+def _level(found: Iterable[np.ndarray]) -> str:
+    """Return the first number of each array, without repetitions: 1, or 1 or 0.5."""
+    firsts = (f"{float(array.flat[0]):.3g}" for array in found if array.size and array.dtype.kind in "fiu")
+    return " or ".join([*dict.fromkeys(firsts)][:3])
 
 
 def _has_empty(found: Iterable[np.ndarray]) -> bool:

@@ -46,11 +46,13 @@ for _number in (10, 100, 10000):
         LEAK,
         masked=lambda state, right, number=_number: np.where(state["allowed"], state["scaled"], -number),
     )
-for _id, _did, _number in (("adds-large", "added 1e9 to", True), ("fills-large", "set", False)):
+for _id, _did, _number in (
+    ("adds-large", "added 1e9 to hidden logits, or -1e9 to allowed ones", True),
+    ("fills-large", "set hidden logits to 1e9", False),
+):
     register(
         f"mask-{_id}",
-        f"You {_did} hidden logits{'' if _number else ' to 1e9'}, so only hidden positions are attended to. "
-        "The sign is wrong: set them to -∞.",
+        f"You {_did}, so only hidden positions are attended to. Set hidden logits to -∞.",
         LOOK,
         PAPER,
         masked=lambda state, right, added=_number: np.where(

@@ -171,7 +171,9 @@ def test_the_same_number_everywhere_satisfies_no_judge():
 
 def test_almost_the_same_number_everywhere_satisfies_no_judge():
     right = np.arange(6.0).reshape(2, 3)
-    assert _judged(1e-300 * right, right) == "the numbers in your result are almost equal."
+    assert _judged(1e-300 * right, right) == "all numbers in your result are almost equal: each is about 0."
+    nearly = 1 + 1e-9 * right, 0.5 - 1e-9 * right
+    assert str(_judged(nearly, (right, right))).endswith("each is about 1 or 0.5.")
     assert _judged((1 + 1e-9 * right, right), (right, right)) is None
     assert _judged(1e-3 * right, right) is None
     assert _judged({"text": "none"}, right) is None
