@@ -5,6 +5,7 @@ import numpy as np
 from kmha.course.exercises import Check, Exercise, Wrong, sizes, standard
 
 THIRD = "value = inputs[2] if len(inputs) == 3 else key"
+VALUES = 'value = np.einsum("BSI,HIO->BSHO", value, value_kernel)'
 SCALE = "np.sqrt(query.shape[-1])"
 SOFTMAX = (
     "powers = np.exp(logits - logits.max(axis=-1, keepdims=True))\n"
@@ -91,7 +92,7 @@ EXERCISE = Exercise(
     minutes=25,
     checks=(
         *standard(draw, signature=1, shape=1, values=6),
-        Check("edge", "with a list of two, the key is the value", 2, draw_two),
+        Check("edge", "with a list of two, the key is also the input of the value", 2, draw_two),
         Check("edge", "a list of two, with a target and a source of different lengths", 1, draw_source),
         Check("invariants", "the order of the source positions makes no difference", 1, draw, reordered, judge_order),
         Check("edge", "logits of several thousand give finite numbers", 2, draw_large),
@@ -113,6 +114,12 @@ EXERCISE = Exercise(
             "You never used the value in the list. The key stands in for the value only if the list has two arrays.",
             {THIRD: "value = key"},
             "Khaliladib11/Transformer-from-scratch#1",
+        ),
+        Wrong(
+            "missing-value-is-projected-key",
+            "With a list of two, you mix the projected key. The *input* of the key is the input of the value too, and the "
+            "value has a kernel of its own.",
+            {VALUES: VALUES + " if len(inputs) == 3 else key"},
         ),
         Wrong(
             "missing-value-is-query",

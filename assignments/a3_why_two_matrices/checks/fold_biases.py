@@ -93,6 +93,30 @@ EXERCISE = Exercise(
             {MOVED: "value_bias.sum(axis=0) @ output_kernel.sum(axis=0)"},
         ),
         Wrong(
+            "query-bias-for-key-bias",
+            "You dropped the query bias and kept the key bias. It is the other way round: what the key bias adds is the "
+            "same for all keys of a query, and the softmax does not see it.",
+            {QUERY: "np.zeros_like(query_bias)", "np.zeros_like(key_bias)": "key_bias.copy()"},
+        ),
+        Wrong(
+            "key-bias-kept",
+            "You kept the key bias. What it adds is the same for all keys of a query, and the softmax does not see it: "
+            "return zeros.",
+            {"np.zeros_like(key_bias)": "key_bias.copy()"},
+        ),
+        Wrong(
+            "key-bias-moved-to-output",
+            "You moved the key bias into the output bias, as the value bias. Keys are never mixed, and their bias has no "
+            "effect, so there is nothing to move.",
+            {MOVED: MOVED.replace("value_bias", "value_bias + key_bias")},
+        ),
+        Wrong(
+            "query-bias-moved-to-output",
+            "You moved the query bias into the output bias. What it adds to the logits differs from key to key: keep it in "
+            "its place.",
+            {MOVED: MOVED.replace("value_bias", "value_bias + query_bias"), QUERY: "np.zeros_like(query_bias)"},
+        ),
+        Wrong(
             "key-bias-moved-to-query",
             "You added the key bias to the query bias. The key bias has no effect on the scores, so there is nothing "
             "to keep.",

@@ -65,6 +65,16 @@ EXERCISE = Exercise(
             },
         ),
         Wrong(
+            "bias-after-the-kernel",
+            "You fitted the kernel without a bias, and the bias to what was left. The kernel has bent by then to make up for "
+            "it. Fit both together: add a column of ones.",
+            {
+                KNOWN: "known = rows",
+                SPLIT: "kernel, bias = found, (targets - rows @ found).mean(axis=0)",
+                RESIDUAL: RESIDUAL.replace("known @ found", "known @ found - bias"),
+            },
+        ),
+        Wrong(
             "bias-from-first-row",
             "You took the first row of the result for the bias, but your ones are in the last column. Take the last "
             "row.",

@@ -119,6 +119,17 @@ EXERCISE = Exercise(
             "asked in phlippe/uvadlc_notebooks#72",
         ),
         Wrong(
+            "scale-values",
+            "You take the root of the number of a value's features. Take that of a key's features, which are multiplied "
+            "and summed.",
+            {LOGITS: LOGITS.replace("k.shape", "v.shape")},
+        ),
+        Wrong(
+            "scale-queries",
+            "You take the root of the number of queries. Take the root of the number of features of one key.",
+            {LOGITS: LOGITS.replace("k.shape[-1]", "q.shape[-2]")},
+        ),
+        Wrong(
             "softmax-over-queries",
             "Your softmax runs over the queries, so columns sum to 1. Each query distributes its weights over the keys.",
             {LARGEST: LARGEST.replace("-1", "-2"), TOTAL: TOTAL.replace("-1", "-2")},

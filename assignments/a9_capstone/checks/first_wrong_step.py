@@ -228,7 +228,7 @@ def judge_names(inputs, result, expected):
     ]
     if not wrong:
         return None
-    number, given = wrong[0]
+    number, given = next((each for each in wrong if not isinstance(each[1], str)), wrong[0])
     if not isinstance(given, str):
         return f"for suspect {number}, you return {given!r:.60}, expected a name or ''."
     says = f"{given!r} is the first wrong step" if given else "no step is wrong"
@@ -434,6 +434,17 @@ EXERCISE = Exercise(
             "You use `np.allclose` with its own limits. They are relative to each element, and too narrow for float32: small "
             "elements of a right layer differ by more.",
             {CLOSE: "if not np.allclose(steps[name], array):"},
+        ),
+        Wrong(
+            "allclose-with-atol",
+            "You use `np.allclose` with an `atol` that is the same for every array. What is small depends on the array: "
+            "compare with its largest number, and set `rtol=0`.",
+            {CLOSE: "if not np.allclose(steps[name], array, atol=1e-4):"},
+        ),
+        Wrong(
+            "none-at-the-end",
+            "You return None where no step is wrong. Return an empty text, ''.",
+            {FIRST + '""': "            return name\n    return None"},
         ),
         Wrong(
             "tolerance-of-each-element",

@@ -83,25 +83,32 @@ def named_mistake(
 
 
 def _mistake_in_parts(grade: Grade, runner: Runner, results: Results, expected: Results) -> NamedMistake | None:
-    """Return the known mistake that the calls of the first failed check show most clearly, or `None`.
+    """Return the known mistake that the calls of a failed check show most clearly, or `None`.
 
+    The first failed check that shows one counts: where an answer makes two mistakes, a later check may show one alone.
     An answer that passes a check which a mistake must fail does not make that mistake.
     """
     tolerances = tolerances_of(runner)
-    indices = next((indices for _, indices in failed_checks(grade, runner.plan)), ())
     passed = [
         index
         for outcome, each in zip(grade.outcomes, runner.plan.indices, strict=True)
         if outcome.problem is None and outcome.check.layer not in FORM and outcome.check.judge is None
         for index in each
     ]
-    best, most = None, 0.0
-    for wrong in runner.spec.wrong:
-        ran = runner.wrong(wrong)
-        bits = 0.0 if ran.error else evidence(indices, results, ran.results, expected, tolerances)
-        if bits > most and all(_equal(ran.results[index], expected[index], tolerances[index]) for index in passed):
-            best, most = wrong, bits
-    return None if best is None else NamedMistake(best.id, best.says, describe(best.source))
+    possible = [
+        (wrong, ran.results)
+        for wrong in runner.spec.wrong
+        if (ran := runner.wrong(wrong)).error is None
+        and all(_equal(ran.results[index], expected[index], tolerances[index]) for index in passed)
+    ]
+    where = ""
+    for check, indices in failed_checks(grade, runner.plan):
+        shown = [evidence(indices, results, of_wrong, expected, tolerances) for _, of_wrong in possible]
+        if most := max(shown, default=0.0):
+            best, _ = possible[shown.index(most)]
+            return NamedMistake(best.id, best.says + where.format(check.says), describe(best.source))
+        where = " This shows in the check “{}”."
+    return None
 
 
 def tolerances_of(runner: Runner) -> list[float]:

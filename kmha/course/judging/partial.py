@@ -14,6 +14,7 @@ from kmha.sandbox.sandbox import CallResult
 
 ENOUGH = 12.0  # bits of evidence
 _MOST = 40.0
+_LARGE = 64  # a size is smaller
 Results = Sequence[CallResult]
 
 
@@ -80,4 +81,8 @@ def _bits(wrong: Any, right: Any, tolerance: float) -> float:
     telling = found[np.isfinite(found) & (found != np.round(found))]
     share = differs.mean() if differs.size else 0.0
     where = 0.0 if share in (0, 1) else -(share * np.log2(share) + (1 - share) * np.log2(1 - share)) * differs.size
-    return float(min(_MOST, where + 10 * len(telling) + 2 * (len(found) - len(telling))))
+    large = np.abs(found[np.abs(found) >= _LARGE]) if numbers.dtype.kind in "iu" else found[:0]
+    of_large = np.minimum(
+        np.log2(large), 10
+    ).sum()  # a count of hundreds is no chance, unlike a size or a filled-in 1e9
+    return float(min(_MOST, where + 10 * len(telling) + of_large + 2 * (len(found) - len(telling) - len(large))))

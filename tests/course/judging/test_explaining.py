@@ -116,3 +116,22 @@ def test_an_answer_that_passes_what_a_mistake_must_fail_does_not_make_it():
         grade = Grade("a1.f", (Outcome(checks[0], 0, "it differs."), Outcome(checks[1], 0, problem)))
         found = explaining._mistake_in_parts(grade, runner, [CallResult(3 * right), CallResult(second)], expected)
         assert (found and found.id) == id
+
+
+def test_a_mistake_that_only_a_later_check_shows_is_named():
+    right = np.random.default_rng(3).normal(size=(3, 4))
+    checks = [Check("values", "first", 1, draw=_inputs), Check("values", "second", 1, draw=_inputs)]
+    runner = SimpleNamespace(
+        spec=SimpleNamespace(wrong=[Wrong("thrice", "The factor is 3.", "")], checks=checks),
+        plan=Plan((Call({}), Call({})), ((0,), (1,))),
+        wrong=lambda wrong: SimpleNamespace(error=None, results=[CallResult(3 * right), CallResult(3 * right)]),
+    )
+    grade = Grade("a1.f", tuple(Outcome(check, 0, "it differs.") for check in checks))
+    expected = [CallResult(right), CallResult(right)]
+    for first, says in (
+        (right - 2, "The factor is 3. This shows in the check “second”."),
+        (3 * right, "The factor is 3."),
+    ):
+        found = explaining._mistake_in_parts(grade, runner, [CallResult(first), CallResult(3 * right)], expected)
+        assert found is not None
+        assert found.says == says

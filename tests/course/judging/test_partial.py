@@ -24,6 +24,10 @@ def _found(mine, wrong, right):
         ((True, D), (True, B), (False, B), False),  # a single True proves nothing
         ((np.zeros(3), D), (np.zeros(3), B), (A, B), False),
         ((C[0], D), (C[0], B), (A, B), True),  # another shape
+        (339, 339, 678, False),  # 8 bits: one number of hundreds is too little, and two suffice
+        ({"a": 339, "b": 461}, {"a": 339, "b": 461}, {"a": 678, "b": 922}, True),
+        ({"a": 7, "b": 12, "c": 3}, {"a": 7, "b": 12, "c": 3}, {"a": 2, "b": 3, "c": 7}, False),
+        ((1e9, D), (1e9, B), (0.5, B), False),  # many mistakes fill in the same number
         (FAILS, FAILS, A, False),
         (FAILS, C, A, False),
         ((A, B), (A, B), (A, B), False),
