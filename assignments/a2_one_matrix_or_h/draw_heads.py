@@ -32,9 +32,9 @@ def draw_heads(scores, num_heads, item):
     Returns:
         A new matplotlib figure with one axes for each head, in their order. Each axes shows the (T, S) scores of its
         head as an image (`imshow`, `pcolormesh` or `matshow`), with the queries from top to bottom: turn the axis, not
-        the array, if row 0 would be at the bottom. The title is "Head 1"
-        for the first head, "Head 2" for the next. The labels are "Keys" (x) and "Queries" (y). All images have the same
-        colour limits: from 0 to the largest score of the item, or from 0 to 1. A colour bar is optional.
+        the array, if row 0 would be at the bottom. The title is "Head 1" for the first head, "Head 2" for the next. The
+        labels are "Keys" (x) and "Queries" (y). All images have the same colour limits: from 0 to the largest score of
+        the item, or from 0 to 1. A colour bar is optional.
     """
     ### BEGIN SOLUTION
     heads = np.reshape(scores, (-1, num_heads, *scores.shape[1:]))[item]

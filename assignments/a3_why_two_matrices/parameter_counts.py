@@ -29,7 +29,7 @@ def parameter_counts(features, size, heads):
         "one_bilinear": parameters of W_i of one head;
         "all_pairs" and "all_bilinears": the same for all heads;
         "largest_cheaper_size": the largest integer O at which a pair has fewer parameters than W_i, for these I
-        features. It does not depend on `size`. It is 0 if there is none.
+        features. It depends on nothing else. It is 0 if there is none.
     """
     ### BEGIN SOLUTION
     one_pair = 2 * features * size

@@ -28,8 +28,8 @@ def masks_from_ids(ids):
     """Return the three masks of a decoder's self-attention.
 
     Args:
-        ids: Token ids, integers (B, T). 0 is padding, at the end of a sentence or at its beginning. A
-            sentence may be padding only.
+        ids: Token ids, integers (B, T). 0 is padding, at the end of a sentence or at its beginning. A sentence may
+            be padding only.
 
     Returns:
         Three boolean arrays, True where attention is allowed: the padding mask (B, 1, T), the look-ahead mask (T, T),

@@ -13,8 +13,8 @@
 # these errors add up: half a step for the output, and half a step for each number of A, times its weight. So the error
 # is at most ½ · step · (1 + Σ|w|), with the sum over the column. If the two arrays belong together, the root mean
 # square of the residual stays within this bound. For the article, the root mean square of the residual is between
-# 0.0016 and 0.0029, and the bound between
-# 0.010 and 0.013. For comparison, a merge without the transpose leaves a residual of 0.29 to 0.62.
+# 0.0016 and 0.0029, and the bound between 0.010 and 0.013. For comparison, a merge without the transpose leaves a
+# residual of 0.29 to 0.62.
 #
 # **The shapes.** A is (B, T, I) and the output (B, T, E): B sentences, T positions, I features in, E out. The kernel is
 # (I, E), as in A @ kernel, and the bias is (E,).

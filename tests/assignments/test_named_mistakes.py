@@ -145,6 +145,11 @@ def test_layers_that_learners_wrote(id, edits, mistake, sandbox_of):
             },
             "some query has nothing to attend to",
         ),
+        (
+            "a2.transpose_qkv",
+            {".reshape(batch * num_heads, positions, size)": ""},
+            "one for each head of each item",
+        ),
         ("a4.mask_order", {"hidden = ~mask[:, None]": "hidden = mask[:, None]"}, "each is about 0"),
         ("a7.positional_encoding", {"return encoding[None]": "return encoding"}, "expected (1, "),
         (

@@ -29,6 +29,8 @@ def one_head(answer, inputs):
 
 
 def judge_one_head(inputs, result, expected):
+    if len(result["x"]) != len(expected["x"]):
+        return f"the new batch has {len(result['x'])} items, expected {len(expected['x'])}: one for each head of each item."
     used = np.any(np.asarray(result["x"]).reshape(len(result["x"]), -1) != 0, axis=1)
     if used.sum() != 1:
         return f"the features of one head of one item are spread over {int(used.sum())} items of the new batch."

@@ -176,7 +176,7 @@ def _kills(share, before):
         if killed < before * len(wrong):
             return says
         example = next(id for id in mistakes() if not wrong[id])
-        return f"{says} It misses this mistake: {BANK[example].says}"
+        return f"{says} It misses an implementation with this mistake: “{BANK[example].says}”"
 
     return judge
 
