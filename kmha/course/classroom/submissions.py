@@ -32,7 +32,8 @@ MAX_NOTEBOOKS = 40  # gathering the answers of a notebook takes a second
 MAX_CELLS = 10_000
 MAX_TOTAL = 64 << 20  # bytes of all files
 MAX_REFUSED = 256 << 20  # bytes read of files that are too long, to see that they are
-MAX_PARSED = 4 << 20  # bytes of the code files that may be answers, because some take seconds for each megabyte
+MAX_PARSED = 4 << 20  # characters of code that is parsed, because some take seconds for each megabyte
+MAX_EFFORT = 10 * cells.EFFORT  # of all code that is parsed: a second, each of the few times that it is
 MAX_CANDIDATES = 20  # files that may be the answer to the same exercise
 MAX_NOTES = 20
 MAX_LISTED = 5  # maximum number of files or exercises that a note names
@@ -347,6 +348,7 @@ class Room:
     Attributes:
         bytes: Number of bytes of files that are read.
         code: Number of characters of code that is parsed.
+        effort: The effort of parsing code (`cells.effort`).
         notebooks: Number of notebooks.
         refused: Number of bytes of files that are too long.
         archives: The archives, which count themselves.
@@ -354,7 +356,22 @@ class Room:
 
     def __init__(self) -> None:
         self.bytes, self.code, self.notebooks, self.refused = MAX_TOTAL, MAX_PARSED, MAX_NOTEBOOKS, MAX_REFUSED
+        self.effort = MAX_EFFORT
         self.archives = Archives((*CODE, NOTEBOOK))
+
+    def take(self, code: str) -> None:
+        """Count code that is about to be parsed. Code of too much effort counts nothing, because it never is.
+
+        Raises:
+            LeftOutError: There is too much code.
+        """
+        self.code -= len(code)
+        if self.code < 0:
+            raise LeftOutError(f"there are more than {MAX_PARSED >> 20} MiB of code.")
+        effort = cells.effort(code)
+        self.effort -= effort if effort <= cells.EFFORT else 0
+        if self.effort < 0:
+            raise LeftOutError(f"with the files before it, {cells.TOO_SLOW}")
 
 
 class _Reader:
@@ -444,9 +461,7 @@ class _Reader:
         """Return the exercises that code may answer. Only so much code is parsed."""
         if not mentions(entry.path, code, assignments):
             return []
-        self.room.code -= len(code)
-        if self.room.code < 0:
-            raise LeftOutError(f"there are more than {MAX_PARSED >> 20} MiB of code.")
+        self.room.take(code)
         return find_exercises(entry.path, code, assignments)
 
     def _text(self, entry: Entry, most: int) -> str:
@@ -477,7 +492,7 @@ class _Reader:
             if assignment in self.others:
                 self.skipped += 1
                 return
-            found = notebooks.answers(notebook, assignment)
+            found = notebooks.answers(notebook, assignment, self.room.take)
             unread = notebooks.unread(notebook)
         except (ValueError, RecursionError) as error:
             raise LeftOutError(str(error)) from None
@@ -491,5 +506,5 @@ class _Reader:
                 self.note(f"{entry.name}: {id} is left out: it has more than {MAX_CODE >> 10} KiB.")
             elif before is None or is_starter(before, self.items[id]):
                 self.from_notebooks[id] = code
-            elif not is_starter(code, self.items[id]):
+            elif len(self.notes) <= MAX_NOTES and not is_starter(code, self.items[id]):
                 self.note(f"{entry.name}: {id} is left out: another notebook has an answer to it.")

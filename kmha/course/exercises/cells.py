@@ -28,6 +28,11 @@ from kmha.bounded_json import PartsError, from_json
 _DOTTED = re.compile(r"(?<![\w\x80-\U0010ffff])(?:[\w\x80-\U0010ffff]++[\s\\]*+\.[\s\\]*+)+")
 _F_STRING = re.compile(r"(?i)\b(?:f|fr|rf)['\"]")
 EFFORT = 10**8  # maximum `effort` of parsing a text, which takes a tenth of a second
+_MARK = 100  # Python sorts the marks of a name up to 60 times, since its parser tries one rule after the other
+TOO_SLOW = (
+    "its code has too many dots, braces or combining marks: Python would take long to read it. Remove what the answers "
+    "do not need."
+)
 # Since 3.12, Python prints a warning for each odd escape in a text, with the text's characters.
 warnings.filterwarnings("ignore", category=SyntaxWarning, module="<(answer|cell)>")
 # Methods that change a list, a set, a dict or an array.
@@ -63,7 +68,7 @@ def parse(cells: Iterable[str], limit: float = float("inf")) -> ParsedCells:
         if cell not in found:
             efforts += effort(cell)
             if efforts > 2 * EFFORT:
-                raise ValueError("its code has too many dots and braces.")
+                raise ValueError(TOO_SLOW)
             tree = syntax_tree(cell)
             body = tree.body if tree else []
             count += len(body)
@@ -94,7 +99,7 @@ def effort(code: str) -> int:
     if not code.isascii():
         alone = "".join(unicodedata.normalize("NFKD", letter) for letter in code)  # all at once would take as long
         runs = itertools.groupby(map(bool, map(unicodedata.combining, alone)))
-        found += sum(sum(run) ** 2 for is_mark, run in runs if is_mark)
+        found += _MARK * sum(sum(run) ** 2 for is_mark, run in runs if is_mark)
     if sys.version_info < (3, 12) and _F_STRING.search(code):
         found += len(code) * code.count("{")
     return found

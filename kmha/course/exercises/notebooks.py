@@ -9,7 +9,7 @@ cells, and everything that this definition uses.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kmha.course.exercises import cells, extras
@@ -37,28 +37,30 @@ def solved(assignment: Assignment) -> Any:
     return _notebook(assignment, {item.name: item.master.solution for item in assignment.items})
 
 
-def answers(notebook: Mapping[str, Any], assignment: Assignment) -> dict[str, str]:
+def answers(
+    notebook: Mapping[str, Any], assignment: Assignment, take: Callable[[str], None] = lambda code: None
+) -> dict[str, str]:
     """Return the answers in a notebook, keyed by the names of the exercises.
 
     Args:
         notebook: Parsed JSON of the notebook, which is untrusted.
         assignment: The assignment whose exercises to look for.
+        take: Function that is called with the text of each code cell before anything parses it. It may raise an error.
 
     Raises:
-        ValueError: The notebook is invalid, or its code is too long.
+        ValueError: The notebook is invalid, or its code is too long, or would take long to parse.
     """
+    _check_code(notebook)
     titles = {item.master.title: item.name for item in assignment.items}
     names = {item.name for item in assignment.items}
     own: dict[str, list[str]] = {}
     every: list[tuple[str | None, str]] = []
-    current, size = None, 0
+    current = None
     for kind, id, source in _cells(notebook):
         if kind != "code":
             current = next((titles[title] for title in _headings(source) if title in titles), current)
             continue
-        size += len(source)
-        if size > CODE:
-            raise ValueError(f"its code cells contain more than {CODE >> 10} KiB.")
+        take(source)
         current = id if id in names else current
         code = _without_magics(source)
         every.append((current, code))
@@ -146,6 +148,20 @@ def _cells(notebook: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             # A notebook can contain half of a surrogate pair, but a UTF-8 file cannot.
             text = source.encode(errors="replace").decode()
             yield str(cell.get("cell_type")), marked if isinstance(marked, str) else "", text
+
+
+def _check_code(notebook: Mapping[str, Any]) -> None:
+    """Raise a ValueError if the code is too long, or takes long to parse. To remove the magics of a cell parses it."""
+    size, efforts = 0, 0
+    for kind, _, source in _cells(notebook):
+        if kind != "code":
+            continue
+        size += len(source)
+        if size > CODE:
+            raise ValueError(f"its code cells contain more than {CODE >> 10} KiB.")
+        efforts += cells.effort(source)
+        if efforts > 2 * cells.EFFORT:
+            raise ValueError(cells.TOO_SLOW)
 
 
 def _headings(markdown: str) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from kmha.course.classroom import downloads, finding, submissions, unpacking
 from kmha.course.classroom.submissions import SubmissionsError, collect, read
-from kmha.course.exercises import notebooks
+from kmha.course.exercises import cells, notebooks
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -903,6 +903,57 @@ def test_the_code_that_is_parsed_is_limited(tmp_path, doubling, monkeypatch):
     assert [*found.answers] == ["a1.twice"]
     assert any("of code" in note for note in found.notes)
     assert any("of code" in note for note in submissions.read("ann", tmp_path, [], [doubling]).notes)
+
+
+SLOW = "def twice(array):\n    f(a" + "\u0301" * 350 + "\u0334" * 350 + "=1, b c)\n"  # half of the effort of a text
+
+
+def _parsed(monkeypatch):
+    """Return the list of the texts that Python will parse."""
+    parse, parsed = cells.ast.parse, []
+    monkeypatch.setattr(cells.ast, "parse", lambda code, *more: parsed.append(code) or parse(code, *more))
+    return parsed
+
+
+def test_the_efforts_of_the_files_of_a_submission_are_added(tmp_path, doubling, monkeypatch):
+    """A submission of 86 KB with 400 such files took a quarter of an hour to read."""
+    files = {f"twice ({number}).py": f"{SLOW}#{number}" for number in range(60)}
+    parsed = _parsed(monkeypatch)
+    found = read("ann", _folder(tmp_path, files), [doubling])
+    assert "a1.twice" in found.answers
+    assert any("left out: with the files before it, its code has too many dots, braces" in note for note in found.notes)
+    assert sum(map(cells.effort, {*parsed})) <= submissions.MAX_EFFORT
+
+
+def test_the_efforts_of_the_notebooks_of_a_submission_are_added(tmp_path, doubling, monkeypatch):
+    """40 notebooks took three quarters of an hour."""
+    for number in range(15):
+        code = [{"cell_type": "code", "source": SLOW + f"#{number} {each}"} for each in range(3)]
+        (tmp_path / f"a1 ({number}).ipynb").write_text(json.dumps({"cells": code}))
+    parsed = _parsed(monkeypatch)
+    found = read("ann", tmp_path, [doubling])
+    assert any("with the files before it" in note for note in found.notes)
+    assert sum(map(cells.effort, {*parsed})) <= submissions.MAX_EFFORT
+
+
+def test_the_code_of_notebooks_counts_too(tmp_path, doubling, monkeypatch):
+    monkeypatch.setattr(submissions, "MAX_PARSED", 1_000)
+    for number in range(30):
+        source = "def twice(array):\n    return array\n" + "#" * 100
+        text = json.dumps({"cells": [{"cell_type": "code", "source": source}]})
+        (tmp_path / f"a1 ({number}).ipynb").write_text(text)
+    parsed = _parsed(monkeypatch)
+    found = read("ann", tmp_path, [doubling])
+    assert [*found.answers] == ["a1.twice"]
+    assert any("of code" in note for note in found.notes)
+    assert len(parsed) < 30
+
+
+def test_code_of_too_much_effort_takes_none_from_the_others(tmp_path, doubling):
+    """It is never parsed. It may be a file of data beside the answers."""
+    data = "def twice(array):\n    return a" + "\u0301" * 4_000
+    files = {f"twice ({number}).py": data for number in range(19)} | {"twice.py": ANSWER}
+    assert read("ann", _folder(tmp_path, files), [doubling]).answers == {"a1.twice": ANSWER}
 
 
 def test_archives_of_one_student_share_a_limit_before_they_are_graded(tmp_path, doubling, monkeypatch):

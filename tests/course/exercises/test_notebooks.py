@@ -61,6 +61,7 @@ def test_solutions_come_back_and_pass(doubling, sandbox):
 
 
 ANSWER = "def twice(array):\n    return 2 * array"
+MARKS = "\u0301" * 350 + "\u0334" * 350  # half of the effort of a text
 
 
 @pytest.mark.parametrize(
@@ -154,6 +155,22 @@ def test_a_cell_full_of_cell_magics_is_not_parsed_line_by_line(doubling, monkeyp
     _sources(doubling, _cell("%%capture\n" * 900 + "(", "twice"))
     assert len(calls) < 20
     assert _sources(doubling, _cell("%%capture\n%%time\n" + ANSWER, "twice"))["twice"]
+
+
+def test_cells_that_take_long_together_are_not_parsed(doubling, monkeypatch):
+    """Each was parsed before their efforts were added, to remove magics: 25 cells of 20 KB took a minute."""
+    monkeypatch.setattr(notebooks.cells, "syntax_tree", lambda code: pytest.fail("it was parsed"))
+    cells = [_cell(f"f(a{MARKS}={number}, b c)\n") for number in range(5)]
+    with pytest.raises(ValueError, match=r"too many dots, braces or combining marks.*Remove what"):
+        _sources(doubling, *cells)
+
+
+def test_each_code_cell_is_counted_before_it_is_parsed(doubling, monkeypatch):
+    counted = []
+    monkeypatch.setattr(notebooks, "_without_magics", lambda source: source if source in counted else pytest.fail())
+    cells = [_cell(ANSWER, "twice"), {"cell_type": "markdown", "source": "# text"}, _cell("x = 1")]
+    assert "twice" in notebooks.answers({"cells": cells}, doubling, counted.append)
+    assert counted == [ANSWER, "x = 1"]
 
 
 @pytest.mark.parametrize(
