@@ -25,6 +25,9 @@ _OPTIONS = {
 }
 
 
+_TOO_LARGE = "converting its weights takes more memory than there is. Convert a part of the model, with --prefix."
+
+
 @dataclasses.dataclass(frozen=True)
 class Conversion:
     """The options of a conversion."""
@@ -69,6 +72,8 @@ def convert_file(in_file: Path, out_file: Path | None, choice: Conversion, json_
             write_file(out_file, converted, layer=find(choice.target).keras_layer)
     except ValueError as error:
         raise click.ClickException(_with_options(str(error))) from None
+    except MemoryError:
+        raise click.ClickException(f"{in_file}: {_TOO_LARGE}") from None
     rows = _rows(weights, converted)
     if recognised is not None:
         screen.print(recognised[1], markup=False)

@@ -129,6 +129,10 @@ def unsolved(facts: Iterable[Fact], sizes: Mapping[str, Any]) -> list[str]:
 
 def _solve_one(fact: Fact, sizes: Sizes) -> None:
     axes, shape = fact.axes, fact.shape
+    if 0 in shape:  # it makes all other sizes free, and arrays are made from these
+        raise LayoutError(
+            f"`{fact.label}` has the shape {shape}. An axis of size 0 holds no weights. Save the weights again."
+        )
     if axes[-1:] == _REST:
         axes, shape, rest = axes[:-1], shape[: len(axes) - 1], shape[len(axes) - 1 :]
         if not rest or sizes.setdefault("...", rest) != rest:

@@ -3,11 +3,12 @@
 import importlib
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 LIMIT = 2**30  # bytes; smaller arrays are never refused
 GROWTH = 100  # no weights compress by this factor
+MADE = 4  # no conversion makes arrays this many times as large as the weights
 MOST_ARRAYS, LONGEST_NAME = 20_000, 1_000  # finding the layout takes time for each array and each letter
 
 
@@ -54,6 +55,21 @@ def check_declared(name: str, declared: int, stored: int, growth: int = GROWTH) 
         raise FileError(
             f"`{name}` takes {stored:,} bytes in the file and would take {declared:,} in memory. No weights compress "
             "like that, so it is not read."
+        )
+
+
+def check_made(name: str, made: int, weights: Mapping[str, Any]) -> None:
+    """Raise a LayoutError if a conversion would make arrays of far more bytes than the weights have.
+
+    >>> check_made("key/kernel", 2**40, {"key/kernel": memoryview(b"abc")})
+    Traceback (most recent call last):
+    kmha.interchange.errors.LayoutError: `key/kernel` would take 1,099,511,627,776 bytes, and all weights together have 3. No layer has such sizes. Check the shapes in the file.
+    """  # noqa: E501 - the message is one line
+    given = sum(array.nbytes for array in weights.values())
+    if made > max(LIMIT, MADE * given):
+        raise LayoutError(
+            f"`{name}` would take {made:,} bytes, and all weights together have {given:,}. No layer has such sizes. "
+            "Check the shapes in the file."
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import LayoutError, listed
+from kmha.interchange.errors import LayoutError, check_made, listed
 from kmha.interchange.layout import Layout
 
 REASONS = {
@@ -95,10 +95,10 @@ def _repeat_heads(weights: Weights, attention: str, layout: Layout, fold: bool) 
             f"`{attention}query`, {groups} in `{attention}key`. `fold=True` repeats each of the {groups}, which gives "
             "the same output with more weights."
         )
-    for role in ("key", "value"):
-        for path in (f"{attention}{role}/kernel", f"{attention}{role}/bias"):
-            if path in weights:
-                weights[path] = np.repeat(weights[path], heads // groups, axis=0)
+    shared = [f"{attention}{role}/{kind}" for role in ("key", "value") for kind in ("kernel", "bias")]
+    for path in [path for path in shared if path in weights]:
+        check_made(path, weights[path].nbytes * (heads // groups), weights)
+        weights[path] = np.repeat(weights[path], heads // groups, axis=0)
     return [f"`{attention}key` and `{attention}value`: each of {groups} heads is repeated {heads // groups} times."]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kmha.interchange import axes, folding
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import LayoutError, listed
+from kmha.interchange.errors import MOST_ARRAYS, LayoutError, check_made, listed
 from kmha.interchange.layout import Constant, Entry, Ignored, Layout, Refused, template
 
 Indices = tuple[tuple[str, int], ...]
@@ -210,19 +210,32 @@ def write(weights: Mapping[str, Any], layout: Layout, fold: bool = False) -> tup
     for key in keys:
         scope = scope_in(key)
         if isinstance(key[0], Constant):
+            name = key[0].names.fill(dict(key[1]))
             shape = axes.shape_of(axes.parse_side(key[0].axes), sizes[scope])
-            foreign[key[0].names.fill(dict(key[1]))] = np.full(shape, key[0].value, dtypes[scope])
+            foreign[name] = _filled(name, shape, key[0].value, dtypes[scope], canonical)
             continue
         arrays = []
         for path in _paths_of(key):
             if path in canonical:
                 arrays.append(canonical[path])
             else:
-                arrays.append(np.zeros(axes.shape_of(_axes_of_one(key), sizes[scope]), dtypes[scope]))
+                shape = axes.shape_of(_axes_of_one(key), sizes[scope])
+                arrays.append(_filled(path, shape, 0, dtypes[scope], canonical))
                 why = f"`{layout.name}` needs it: it is filled with zeros, which change nothing."
                 notes.append(f"`{path}` is missing, and {why}")
         foreign.update(_foreign_arrays(key, arrays, sizes[scope]))
+        if len(foreign) > MOST_ARRAYS:
+            raise LayoutError(
+                f"The layout `{layout.name}` would have more than {MOST_ARRAYS:,} arrays. Convert a part of the model, "
+                "with `prefix=`, or to a layout that keeps the heads in one array, such as `ours`."
+            )
     return foreign, notes
+
+
+def _filled(name: str, shape: tuple[int, ...], value: float, dtype: np.dtype, weights: Weights) -> np.ndarray:
+    """Return an array with one value. The sizes may be those of a file that nobody vouches for."""
+    check_made(name, math.prod(shape) * dtype.itemsize, weights)
+    return np.full(shape, value, dtype)
 
 
 def _entries_needed(canonical: Weights, layout: Layout) -> Iterator[Key]:
@@ -280,5 +293,5 @@ def _foreign_arrays(key: Key, arrays: list[np.ndarray], sizes: Mapping[str, Any]
     if not entry.heads:
         yield entry.names.fill(dict(indices)), array
         return
-    for number, of_head in enumerate(array):
+    for number, of_head in enumerate(array[: MOST_ARRAYS + 1]):  # `write` refuses more
         yield entry.names.fill(dict(indices) | {entry.heads: number}), of_head

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kmha.interchange import LAYOUTS, LayoutError, convert, from_canonical, to_canonical
+from kmha.interchange import LAYOUTS, LayoutError, convert, errors, from_canonical, mapping, to_canonical
 
 
 def test_through_the_middle(random_weights):
@@ -126,4 +126,37 @@ def test_nothing_else_is_made_up(random_weights):
     weights = random_weights()
     del weights["value/kernel"]
     with pytest.raises(LayoutError, match=r"Missing for the layout `keras`: `value/kernel`\. Received"):
+        from_canonical(weights, "keras")
+
+
+@pytest.mark.parametrize("target", ["keras", "heads", "heads-qkv"])
+@pytest.mark.parametrize("source", ["addons", "auto"])
+def test_an_axis_of_size_zero_holds_no_weights(source, target):
+    """It makes the other sizes free: a file of 400 bytes had biases of 64 GiB, and one of 1 KB 10**8 heads."""
+    weights = {f"{role}_kernel": np.zeros((8, 0, 4)) for role in ("query", "key", "value")}
+    weights |= {"projection_kernel": np.zeros((8, 4, 0)), "projection_bias": np.zeros(0)}
+    says = r"`query_kernel` has the shape \(8, 0, 4\)\. An axis of size 0 holds no weights\. Save the weights again\."
+    with pytest.raises(LayoutError, match=says):
+        convert(weights, source, target)
+
+
+def test_canonical_weights_have_no_axis_of_size_zero_either(random_weights):
+    with pytest.raises(LayoutError, match=r"`query/kernel` has the shape .* An axis of size 0 holds no weights"):
+        from_canonical(random_weights(i=0, bias=False), "keras")
+
+
+def test_no_more_arrays_are_made_than_are_read(random_weights, monkeypatch):
+    weights = random_weights(h=40, bias=False)
+    assert len(from_canonical(weights, "heads", fold=True)) > 100
+    monkeypatch.setattr(mapping, "MOST_ARRAYS", 30)
+    with pytest.raises(LayoutError, match=r"`heads` would have more than 30 arrays\. .*`prefix=`.* such as `ours`"):
+        from_canonical(weights, "heads", fold=True)
+
+
+def test_what_is_filled_is_not_far_larger_than_the_weights(random_weights, monkeypatch):
+    monkeypatch.setattr(errors, "LIMIT", 0)
+    monkeypatch.setattr(errors, "MADE", 0)
+    weights = random_weights()
+    del weights["key/bias"]
+    with pytest.raises(LayoutError, match=r"`key/bias` would take .* bytes, and all weights together have .*Check"):
         from_canonical(weights, "keras")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kmha.interchange import LayoutError, convert, from_canonical
+from kmha.interchange import LayoutError, convert, errors, from_canonical
 from kmha.verify import reference
 from kmha.verify.tolerance import is_close
 
@@ -87,6 +87,15 @@ def test_fewer_heads_for_keys_are_repeated_on_request(random_weights):
     for head in range(6):
         assert np.array_equal(whole["key/kernel"][head], weights["key/kernel"][head // 3])
         assert np.array_equal(whole["value/bias"][head], weights["value/bias"][head // 3])
+
+
+def test_repeated_heads_are_not_far_larger_than_the_weights(monkeypatch):
+    """A query of many heads and a key of many features, each small, were gigabytes together."""
+    weights = {"query/kernel": np.ones((1_000, 1, 1)), "key/kernel": np.ones((1, 5_000, 1))}
+    weights |= {"value/kernel": np.ones((1, 1, 1)), "attention_output/kernel": np.ones((1_000, 1, 1))}
+    monkeypatch.setattr(errors, "LIMIT", 1_000_000)
+    with pytest.raises(LayoutError, match=r"`key/kernel` would take 40,000,000 bytes, and all weights together have"):
+        from_canonical(weights, "addons", fold=True)
 
 
 @pytest.mark.parametrize(
