@@ -58,8 +58,11 @@ class Watch:
         self._began = self._since = time.monotonic()
 
     def serve(self, event: str, text: str = "") -> None:
-        """Note an event: "begins", with the call's name, "ends", or "stage". The candidate may have sent it."""
-        text = visible(str(text)[:200])
+        """Note an event: "begins", with the call's name, "ends", or "stage". The candidate may have sent it.
+
+        Only a text counts: to write thousands of arrays as one takes minutes.
+        """
+        text = visible(text[:200]) if isinstance(text, str) else ""
         if event == "stage":
             self.update(text[:80])
         elif (event == "ends" and self.call) or (event == "begins" and not self.call):
@@ -133,7 +136,7 @@ def diagnose(given: dict[str, Any], backend: str, limit: float) -> dict[str, Any
             return {"report": _too_long(given["name"], watch, limit), "printed": ""}
     if ran.error is not None:
         return {"report": _crashed(given["name"], watch, ran), "printed": ran.printed}
-    outcome = _outcome(str(ran.value))
+    outcome = _outcome(ran.value if isinstance(ran.value, str) else "")
     if "PermissionError" in str(outcome["report"].get("sure")):
         outcome["report"]["advice"] = [REFUSED]
     return {**outcome, "printed": ran.printed}

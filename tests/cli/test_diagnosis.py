@@ -5,8 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -457,6 +459,29 @@ FORGED = {
     **dict.fromkeys(("picture", "line", "nearest"), None),
     **{name: [] for name in ("wrong", "mistakes", "remarks", "advice", "tested", "untested", "details", "calls")},
 }
+
+
+class _Unread(list):
+    """What a candidate sends instead of a text. Thousands of arrays took minutes to write out."""
+
+    __str__ = __repr__ = lambda self: pytest.fail("it was written out")
+
+
+def test_only_a_text_is_a_forged_report(monkeypatch):
+    ran = SimpleNamespace(error=None, value=_Unread([np.zeros(1000)]), printed="")
+    monkeypatch.setattr(isolated.Sandbox, "start", lambda self: None)
+    monkeypatch.setattr(isolated.Sandbox, "call", lambda self, *_, **__: ran)
+    result = _run("pupil:right")
+    assert "something other than a report, or one that is too long." in " ".join(result.output.split())
+    assert result.exit_code == 3
+
+
+def test_only_a_text_is_the_name_of_a_call(monkeypatch):
+    stages = []
+    watch = isolated.Watch(1.0, stages.append, Console(file=io.StringIO()))
+    watch.serve("stage", _Unread([np.zeros(1000)]))
+    watch.serve("begins", _Unread([np.zeros(1000)]))
+    assert (stages, watch.call) == ([""], "")
 
 
 @pytest.mark.parametrize(
