@@ -179,7 +179,7 @@ def _smallest_case(runner: Runner, answer: Answer, check: Check) -> SmallestCase
         return None
     quick = dataclasses.replace(answer, seconds=SHARE * runner.limit(answer))
     ran = runner.run(quick, cases, startup=STARTUP / 2)
-    for index, result in enumerate(bounded(ran.results, expected) if ran.error is None else ()):
+    for index, result in enumerate(bounded(ran.results, expected, also_arrays=True) if ran.error is None else ()):
         inputs, right = cases.inputs(index), expected[index].value
         if result.error is None and problem(check, inputs, result, right) is not None:
             place = None

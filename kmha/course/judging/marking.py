@@ -182,23 +182,38 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
     return difference(result.value, expected, check.tolerance, form_only=check.layer == "shape")
 
 
-def bounded(results: Sequence[CallResult], expected: Sequence[CallResult]) -> tuple[CallResult, ...]:
+def bounded(
+    results: Sequence[CallResult], expected: Sequence[CallResult], also_arrays: bool = False
+) -> tuple[CallResult, ...]:
     """Return the results, with an error for each one that is far larger than its solution's.
 
     One result is compared with those of hundreds of mistakes, and a list or text becomes an array each time.
+
+    Args:
+        results: Results of an answer.
+        expected: Results of the solution.
+        also_arrays: Whether arrays count too. To mark them, their shape suffices. To explain them takes many copies.
     """
     return tuple(
-        CallResult(error=error_record(TOO_MUCH)) if _far_larger(result.value, wanted.value) else result
+        CallResult(error=error_record(TOO_MUCH)) if _far_larger(result.value, wanted.value, also_arrays) else result
         for result, wanted in zip(results, expected, strict=True)
     )
 
 
-def _far_larger(value: Any, expected: Any) -> bool:
+def _far_larger(value: Any, expected: Any, also_arrays: bool) -> bool:
     if isinstance(expected, Mapping) and isinstance(value, Mapping):
-        return any(_far_larger(value[key], expected[key]) for key in expected if key in value)
+        unasked = [value[key] for key in value if key not in expected]
+        pairs = [(unasked, None), *((value[key], expected[key]) for key in expected if key in value)]
+        return any(_far_larger(one, other, also_arrays) for one, other in pairs)
     if _longest_text(_parts(value)) > _LONGEST_TEXT + _longest_text(_parts(expected)):
         return True
-    return isinstance(value, list | tuple) and size(value) > ROOM + GROWTH * size(expected)
+    counts = also_arrays or isinstance(value, list | tuple | Mapping)
+    return counts and size(value) > ROOM + GROWTH * size(expected)
+
+
+def elements(value: Any) -> int:
+    """Return the number of elements in all arrays of a value, plus one for each other part and empty array."""
+    return sum(max(1, int(np.size(part))) for part in _parts(value))
 
 
 def size(value: Any) -> int:
@@ -207,7 +222,9 @@ def size(value: Any) -> int:
     A list with strings counts as the array that a judge may make of it: each element has room for the longest string.
     """
     parts = list(_parts(value))
-    return sum(int(getattr(part, "nbytes", 8)) for part in parts) + 4 * _longest_text(parts) * sum(map(np.size, parts))
+    return sum(max(8, int(getattr(part, "nbytes", 8))) for part in parts) + 4 * _longest_text(parts) * sum(
+        map(np.size, parts)
+    )
 
 
 def _combined(value: Any) -> tuple[int, ...]:

@@ -82,7 +82,7 @@ def _judge(runner: Runner, answer: Answer, explained: bool, tell: Callable[[str]
     if grade.passed or not explained:
         return grade
     try:
-        return explain(grade, runner, answer, ran.results, expected, tell)
+        return explain(grade, runner, answer, bounded(ran.results, expected, also_arrays=True), expected, tell)
     except (CourseError, SandboxError, StoppedError):
         raise
     except Exception:  # results can be anything, and the points must not depend on what can be said about them

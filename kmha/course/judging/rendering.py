@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from kmha.course.judging.marking import Grade, Outcome, SmallestCase, error_text
+from kmha.course.judging.marking import Grade, Outcome, SmallestCase, elements, error_text
 
 LARGEST = 40  # maximum number of elements of an array that is printed in full
+MOST = 1_000  # maximum number of parts of a list of which the first lines are printed
 ENTRIES, KEY = 100, 60  # maximum numbers of the parts of a result that are shown, and of characters of a key
 WIDTH = 96
 
@@ -110,11 +111,13 @@ def case_text(case: SmallestCase) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a small array in full, the number of elements of a large array, or the `repr` of anything else."""
+    """Return a small array in full, how many elements or parts a large value has, or the `repr` of anything else."""
     if isinstance(value, np.ndarray):
         if value.size > LARGEST:
             return f"({value.size:,} elements)"
         return np.array2string(value, precision=4, suppress_small=True, max_line_width=WIDTH)
+    if isinstance(value, Mapping | tuple | list) and (many := elements(value)) > MOST:
+        return f"(a {type(value).__name__} with {many:,} parts)"
     return _short(repr(value), 10 * WIDTH)
 
 

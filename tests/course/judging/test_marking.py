@@ -210,6 +210,27 @@ def test_a_list_that_would_become_a_huge_array_is_an_error():
         (np.ones((300, 300)).tolist(), np.ones((300, 300))),
         ([wanted] * 3, [wanted] * 3),
         ("text", "text"),
+        ({"a": wanted, "b": wanted}, {"a": wanted}),  # wrong keys are told as such
+        ({"a": np.zeros((500, 500))}, {"a": wanted}),
     ):
         result = CallResult(value)
         assert bounded([result], [CallResult(expected)]) == (result,)
+
+
+@pytest.mark.parametrize("expected", [np.ones(3), [np.ones(3)], {"a": np.ones(3)}, None, 2.0])
+@pytest.mark.parametrize("also_arrays", [False, True])
+def test_no_dict_hides_what_is_far_larger(expected, also_arrays):
+    """Its keys that nobody asked for were not looked at. One answer took the grader three minutes."""
+    for hidden in ([[np.zeros(1000, "f2")] * 1000], np.zeros(2 << 20, "u1"), [[np.zeros(0)] * 150_000], "x" * 20_000):
+        (found,) = bounded([CallResult({"b": {"c": hidden}})], [CallResult(expected)], also_arrays)
+        assert "far more than expected" in found.error["says"]
+
+
+def test_arrays_that_are_far_larger_are_marked_but_not_explained():
+    """To compare 60 MB with what mistakes give took 2.5 GB: the copies are of float64."""
+    large, wanted = CallResult(np.zeros(2 << 20, "u1")), CallResult(np.ones(3))
+    inside, of_dict = CallResult({"a": large.value}), CallResult({"a": wanted.value})
+    assert bounded([large, inside], [wanted, of_dict]) == (large, inside)
+    assert all(found.error for found in bounded([large, inside], [wanted, of_dict], also_arrays=True))
+    usual = CallResult(np.zeros((3, 300)))  # a wrong shape, as of scores that nobody summed
+    assert bounded([usual, large], [wanted, large], also_arrays=True) == (usual, large)

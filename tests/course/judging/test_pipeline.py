@@ -8,7 +8,7 @@ import pytest
 from kmha.course.exercises import content
 from kmha.course.judging import pipeline, rendering
 from kmha.course.judging.comparing import same
-from kmha.course.judging.marking import problem
+from kmha.course.judging.marking import problem, size
 from kmha.course.judging.pipeline import judge
 from kmha.course.judging.planning import plan
 from kmha.course.judging.running import QUICK, Runner
@@ -90,6 +90,29 @@ def test_points_do_not_depend_on_the_explanation(doubling, sandbox, monkeypatch)
 
     monkeypatch.setattr(pipeline, "explain", explain)
     assert _judge(doubling, sandbox, code) == expected
+
+
+@pytest.mark.parametrize("large", ["np.zeros((2 << 20, 1), np.uint8)", "{'a': [[np.zeros(1000)] * 300]}"])
+def test_what_is_far_larger_is_not_explained(doubling, sandbox, monkeypatch, large):
+    """One such result took the grader gigabytes, or minutes, beyond the time limit of the answer."""
+    seen, explain = [], pipeline.explain
+
+    def noted(grade, runner, answer, results, *more):
+        seen.extend(results)
+        return explain(grade, runner, answer, results, *more)
+
+    monkeypatch.setattr(pipeline, "explain", noted)
+    grade = _judge(doubling, sandbox, _twice(f"return {large} if array.size % 2 else array"))
+    assert grade.points == 0
+    assert any(result.error for result in seen)
+    assert all(size(result.value) < 2 << 20 for result in seen)
+    assert grade.case is None or size(grade.case.result) < 2 << 20
+
+
+def test_a_far_larger_array_is_told_by_its_shape(doubling, sandbox):
+    grade = _judge(doubling, sandbox, _twice("return np.zeros((2 << 20, 1), np.uint8)"))
+    assert any("has the shape (2097152, 1)" in str(outcome.problem) for outcome in grade.outcomes)
+    assert grade.case is None
 
 
 def test_without_explanations(doubling, sandbox):

@@ -81,6 +81,9 @@ def test_a_number_of_more_than_64_bits_as_json():
         (None, "None"),
         ("x" * 2000, "'" + "x" * 959 + "…"),
         (np.array(3), "3"),
+        ([[1, 2]], "[[1, 2]]"),
+        ([0] * 2_000, "(a list with 2,001 parts)"),
+        (([np.zeros(300)] * 3, [np.zeros(0)] * 100), "(a tuple with 1,003 parts)"),  # all of it was written out first
     ],
 )
 def test_values(value, said):
