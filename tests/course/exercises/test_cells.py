@@ -148,7 +148,7 @@ def test_a_cell_without_a_name(cell):
         "import a" + ".a" * 100_000,
         "import a" + " . \\\n a" * 20_000,
         "x = a" + "\u0301\u0316" * 60_000,
-        "f(lambda a" + "\u0301" * 800 + "\u0334" * 800 + "=1, b c: 1)",  # sorted 60 times, as rule after rule fails
+        "lambda a" + "\u0301" * 800 + "\u0334" * 800 + ": 1",  # sorted 60 times, as rule after rule fails
         "a" + "\u0f73" * 20_000,  # itself no mark, but made of two
         "import " + "\u2118." * 16_000 + "a",  # a letter for Python, but not for regular expressions
         "import " + "a\u00b7." * 16_000 + "a",
