@@ -214,6 +214,17 @@ def test_what_is_wrong_is_told_in_a_line(arguments, status, message, tmp_path):
     assert not (tmp_path / "b.npz").exists()
 
 
+def test_too_little_memory_is_told_in_a_line(monkeypatch):
+    def convert(*_, **__):
+        raise MemoryError("Unable to allocate 4.00 TiB")
+
+    write_file("in.npz", {f"{role}/kernel": _random(H, I, O) for role in ("query", "key", "value", "attention_output")})
+    monkeypatch.setattr(kmha.interchange, "convert", convert)
+    result = _run("in.npz", "--from", "ours", "--to", "heads")
+    assert result.exit_code == 1
+    assert "in.npz: converting its weights takes more memory than there is. Convert a part of" in _words(result)
+
+
 def test_the_layouts_are_listed():
     result = _run("--list", "--json", "layouts.json")
     assert result.exit_code == 0
