@@ -214,7 +214,7 @@ def _show_check(out: Console, outcome: Outcome, wrong: str | None) -> None:
     sign = rendering.sign(outcome)
     out.print(Text.assemble("  ", (sign, {"✓": "green", "✗": "red"}.get(sign, "")), "  "), end="")
     points = f"{outcome.points} of {outcome.check.points}".rjust(8)
-    first, *more = textwrap.wrap(rendering.claim(outcome), max(out.width - 15, 40))
+    first, *more = textwrap.wrap(rendering.claim(outcome), max(out.width - 15, 40)) or [""]
     out.print(Text(f"{points}  {first}"), soft_wrap=True)
     for line in more:
         out.print(Text(" " * 15 + line), soft_wrap=True)

@@ -203,7 +203,7 @@ def _describe(error: BaseException) -> dict[str, Any]:
     if isinstance(error, SyntaxError):
         return {**found, "says": error.msg, "line": error.lineno, "text": (error.text or "").strip()}
     here = os.getcwd()
-    with contextlib.suppress(BaseException):  # what an untrusted exception carries can raise anything too
+    with contextlib.suppress(Exception):  # what an untrusted exception carries can raise anything too
         if (own := _own_line(error, here)) is not None:
             file, line, text = own
             found |= {"line": line, "text": text, "file": Path(file).name, "operands": operands.describe(error, here)}

@@ -365,13 +365,14 @@ class Room:
         Raises:
             LeftOutError: There is too much code.
         """
-        self.code -= len(code)
-        if self.code < 0:
+        if len(code) > self.code:
             raise LeftOutError(f"there are more than {MAX_PARSED >> 20} MiB of code.")
         effort = cells.effort(code)
-        self.effort -= effort if effort <= cells.EFFORT else 0
-        if self.effort < 0:
+        counted = effort if effort <= cells.EFFORT else 0
+        if counted > self.effort:
             raise LeftOutError(f"with the files before it, {cells.TOO_SLOW}")
+        self.code -= len(code)
+        self.effort -= counted
 
 
 class _Reader:

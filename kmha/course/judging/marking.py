@@ -177,7 +177,7 @@ def _problem(check: Check, inputs: Inputs, result: CallResult, expected: Any) ->
         if _is_constant(found, wanted):  # zeros have many properties
             return "your result has the same number everywhere."
         if found and _spread(found) < 1e-6 * _spread(wanted):  # and so has nearly zero
-            return f"all numbers in your result are almost equal: each is about {_level(found)}."
+            return f"all numbers in your result are almost equal{_level(found)}."
         return check.judge(inputs, result.value, expected)
     return difference(result.value, expected, check.tolerance, form_only=check.layer == "shape")
 
@@ -290,9 +290,10 @@ def _spread(found: Iterable[np.ndarray]) -> float:
 
 
 def _level(found: Iterable[np.ndarray]) -> str:
-    """Return the first number of each array, without repetitions: 1, or 1 or 0.5."""
+    """Return the first number of each array, without repetitions, as the end of a sentence, or "" without numbers."""
     firsts = (f"{float(array.flat[0]):.3g}" for array in found if array.size and array.dtype.kind in "fiu")
-    return " or ".join([*dict.fromkeys(firsts)][:3])
+    about = " or ".join([*dict.fromkeys(firsts)][:3])
+    return f": each is about {about}" if about else ""
 
 
 def _has_empty(found: Iterable[np.ndarray]) -> bool:

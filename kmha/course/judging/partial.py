@@ -14,7 +14,7 @@ from kmha.sandbox.sandbox import CallResult
 
 ENOUGH = 12.0  # bits of evidence
 _MOST = 40.0
-_LARGE = 64  # a size is smaller
+_LARGE, _FILLED = 64, 1e6  # a size is smaller, and a number that fills in is larger
 Results = Sequence[CallResult]
 
 
@@ -81,8 +81,7 @@ def _bits(wrong: Any, right: Any, tolerance: float) -> float:
     telling = found[np.isfinite(found) & (found != np.round(found))]
     share = differs.mean() if differs.size else 0.0
     where = 0.0 if share in (0, 1) else -(share * np.log2(share) + (1 - share) * np.log2(1 - share)) * differs.size
-    large = np.abs(found[np.abs(found) >= _LARGE]) if numbers.dtype.kind in "iu" else found[:0]
-    of_large = np.minimum(
-        np.log2(large), 10
-    ).sum()  # a count of hundreds is no chance, unlike a size or a filled-in 1e9
-    return float(min(_MOST, where + 10 * len(telling) + of_large + 2 * (len(found) - len(telling) - len(large))))
+    # A count of hundreds is no chance, unlike a size or a filled-in 1e9.
+    counts = (np.abs(found) >= _LARGE) & (np.abs(found) < _FILLED) & (numbers.dtype.kind in "iu")
+    of_counts = np.minimum(np.log2(np.abs(found[counts])), 10).sum()
+    return float(min(_MOST, where + 10 * len(telling) + of_counts + 2 * (len(found) - len(telling) - counts.sum())))

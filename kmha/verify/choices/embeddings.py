@@ -10,7 +10,7 @@ from kmha.verify.chains.attention import Change, State, Step, Trial
 from kmha.verify.chains.embedding import rotation, turned
 from kmha.verify.choices.entry import register
 
-BASES = (1e3, 1e5, 5e5, 1e6, 5e6, 1e7)  # of rotary positions, where code states them
+BASES = (100.0, 1e3, 1e5, 5e5, 1e6, 5e6, 1e7)  # of rotary positions, where code states them
 
 
 def _takes_vectors(trial: Trial) -> bool:
@@ -128,12 +128,12 @@ def _states(base: float) -> Callable[[Trial], bool]:
     return lambda trial: _takes_vectors(trial) and base in trial.more.get("bases", ())
 
 
-def _turned_in(interleaved: bool, base: float | None = None) -> Change:
-    def change(state: State, right: Step) -> Any:
-        angles = state["places"][:, None] / (base or state["base"]) ** state["exponents"]
-        return turned(state["looked_up"], *rotation(angles), interleaved)
+def _turned_in(interleaved: bool) -> Change:
+    return lambda state, right: turned(state["looked_up"], *rotation(state["angles"]), interleaved)
 
-    return change
+
+def _with_base(base: float) -> Change:
+    return lambda state, right: base
 
 
 for _interleaved, _says in ((False, "in halves"), (True, "in pairs")):
@@ -147,7 +147,8 @@ for _interleaved, _says in ((False, "in halves"), (True, "in pairs")):
             "sum",
             f"vectors turned by rotary positions ({_says}, with a base of {_base:,.0f})",
             _states(_base),
-            added=_turned_in(_interleaved, _base),
+            base=_with_base(_base),
+            added=_turned_in(_interleaved),
         )
 
 

@@ -137,7 +137,8 @@ def sublayers(variables: Sequence[Variable], width: int, inner: int | None = Non
 
 def _gate_and_other(variable: Variable) -> list[Variable]:
     """Return the kernels of a gated network that are stacked, (2, E, F), one by one, or the variable."""
-    if len(variable.shape) == 3 and variable.shape[0] == 2 and "gat" in variable.path.lower():
+    gates = re.search(r"(^|[._])gat(e|ing)", variable.path.lower()) and not _is_attention(variable.path)
+    if len(variable.shape) == 3 and variable.shape[0] == 2 and gates:
         return [variable.item(f"{variable.path}.{name}", index) for index, name in enumerate(("gate", "other"))]
     return [variable]
 
@@ -289,7 +290,7 @@ def _other(variable: Variable, width: int) -> int:
 def _is_attention(path: str) -> bool:
     parts = path.lower().split(".")
     inside = next((part for part in parts[:-2] if ATTENTION.search(part) or FORWARD.search(part)), "")
-    if inside and not ATTENTION.search(inside):  # an `in_proj` or a `w_value` of a feed-forward network
+    if inside and not ATTENTION.search(inside):  # `ffn.in_proj.weight`, `ffn.w_value.weight`
         return False
     if any(ATTENTION.search(part) for part in parts):
         return True

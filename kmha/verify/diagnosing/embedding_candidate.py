@@ -95,8 +95,9 @@ class EmbeddingCandidate(LayerCandidate):
         # The only table of an encoding of positions contains positions, whatever its name is.
         of_positions = len(shapes) == 1 and POSITIONS.search(self.layer_class.__name__.lower())
         of_tokens = bool(self._tables(variables)) and not of_positions
-        counts_tokens = "vocabulary" in naming.roles_of(self.constructor_parameters, self.said) and not of_positions
-        self.takes_ids = counts_tokens or of_tokens
+        counts = naming.roles_of(self.constructor_parameters, self.said).get("vocabulary", "")
+        counts_positions = of_positions and naming.plain(counts) == "numembeddings"
+        self.takes_ids = (bool(counts) and not counts_positions) or of_tokens
 
     def _read(self, convention: int = 0) -> Any:
         return None  # a copy of a built layer gets the weights of each trial
@@ -311,12 +312,13 @@ class EmbeddingCandidate(LayerCandidate):
 
 def _bases_of(candidate: Any, *things: Any) -> dict[str, Any]:
     """Return what a trial knows of numbers that code states, which may be the base of rotary positions."""
-    return {"bases": frozenset().union(*map(stated_numbers, things))} if candidate.rotates else {}
+    given = {float(each) for each in candidate.given.values() if type(each) in (int, float)}
+    return {"bases": given.union(*map(stated_numbers, things))} if candidate.rotates else {}
 
 
 def _rotating(choices: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the choices in which code turns vectors, by the usual base."""
-    return [ids for ids in choices if {"rotates-half", "rotates-interleaved"} & {*ids}] or choices
+    """Return the choices in which code turns vectors."""
+    return [ids for ids in choices if any(id.startswith("rotates-") for id in ids)] or choices
 
 
 def _with_tables(candidate: Any, result: Any, trial: Trial) -> Any:

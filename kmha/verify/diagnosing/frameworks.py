@@ -309,7 +309,7 @@ def output_and_scores(result: Any) -> tuple[Any, Any]:
         name = next((name for name in result if str(name).lower() in OUTPUTS), next(iter(result)))
         result = (result[name], *(value for key, value in result.items() if key != name))
     if isinstance(result, tuple | list) and result:
-        while result[0] is None and len(result) > 1:  # such as a cache that was not given
+        if result[0] is None and len(result) == 2 and np.ndim(result[1]) < 4:  # a cache that was not given, not scores
             result = result[1:]
         return result[0], next((other for other in result[1:] if hasattr(other, "shape")), None)
     return result, None

@@ -75,7 +75,11 @@ _TURNING = (
         for name, kind in (("cos", "cosines"), ("sin(?!gle)", "sines"))
     ),
     (
-        "freq|angle|theta|rotary|rope|posemb|^pos(itions?)?$",
+        "^pos(itions?)?$",
+        ("positions", "positions (1, T)", "angles (T, O/2)", "angles (T, O)", "angles (T, O) in pairs"),
+    ),
+    (
+        "freq|angle|theta|rotary|rope|posemb",
         ("angles (T, O/2)", "angles (T, O)", "angles (T, O) in pairs", "turns (T, O/2)"),
     ),
 )

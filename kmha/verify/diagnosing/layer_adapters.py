@@ -335,7 +335,7 @@ def adapter_of(layer_class: type) -> Any:
         if any(f"{home}.".startswith(f"{package}.") for home in homes):
             found = adapter()
             if not issubclass(layer_class, found.base):  # such as `torch.amp.autocast`
-                break
+                continue
             if not _has_own(layer_class, found.method, package):
                 # The class replaces the framework's own way of calling, or has another one.
                 own = [name for name in ("__call__", *METHODS) if _has_own(layer_class, name, package)]

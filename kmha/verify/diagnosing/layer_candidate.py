@@ -70,6 +70,7 @@ EPSILONS = (1e-5, 1e-6, 1e-3, 0.0, 1e-8)  # usual epsilons of normalizations
 EPSILON_NAMES = ("eps", "epsilon", "varianceepsilon")
 # Values of required arguments that attention alone does not need.
 NUMBERS = {"inner": 20, "depth": 1, "vocabulary": 11, "epsilon": 1e-5}
+NO_PROJECTIONS = "it has no projections of query, key and value, and a projection of the output."
 MASK_FLAG = re.compile("^_?(mask_?flag|(use|apply|with|enable)_?mask(s|ing)?)$")  # attributes that turn masks off
 
 
@@ -499,6 +500,8 @@ class LayerCandidate(Candidate):
         self._build(layer, trial, dtype)
         variables = self._oriented(layer, trial, dtype)
         found = self._arranged(variables, sizes)
+        if self._lacks_projections(found[0]):
+            raise UnknownWeightsError(NO_PROJECTIONS, variables)
         used = {slot.variable.whole for slot in found[0]}
         rest = [each for each in variables if each.path not in used]
         self.found_extras[id(layer)] = extras_of(rest, free=self.weights is None)
@@ -648,7 +651,14 @@ class LayerCandidate(Candidate):
     def _read(self, convention: int = 0) -> dict[str, np.ndarray]:
         """Return the canonical weights of a built layer, whose own weights are arranged as `convention` says."""
         self.count = len(self._arrangements)
-        return canonical_weights(*self._arrangements[min(convention, self.count - 1)])
+        sizes, slots = self._arrangements[min(convention, self.count - 1)]
+        if self._lacks_projections(slots):
+            raise CandidateError(f"{self.name}: {NO_PROJECTIONS}")
+        return canonical_weights(sizes, slots)
+
+    def _lacks_projections(self, slots: Sequence[Slot]) -> bool:
+        """Return whether a layer projects its outputs alone, and takes no queries and keys that are projected."""
+        return {slot.role for slot in slots} == {"attention_output"} and not {"query", "key"} <= self.roles.keys()
 
     def _takes(self, widths: Mapping[str, int]) -> bool:
         """Return whether a built layer takes inputs with these features, with or without an axis of items."""

@@ -7,6 +7,7 @@ angles. Code that returns such tables is judged by what they make of vectors.
 import ast
 import inspect
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -69,9 +70,10 @@ def turned_by(tables: Any, vectors: np.ndarray, may_be_angles: bool = False) -> 
     _, rows, size = vectors.shape
     half = size // 2
     if len(parts) == 1 and parts[0].shape[-1:] in ((half,), (size,)):
-        both = parts[0].ndim > 2 and parts[0].shape[0] == 2
-        angles = [np.cos(parts[0]), np.sin(parts[0])] if may_be_angles else parts
-        parts = [*parts[0]] if both else angles
+        table = parts[0]
+        both = table.ndim > 2 and table.shape[0] == 2 and np.allclose((table**2).sum(axis=0), 1.0, atol=1e-5)
+        are_angles = may_be_angles and not table.reshape(-1, table.shape[-1])[0].any()  # at position 0
+        parts = [*table] if both else [np.cos(table), np.sin(table)] if are_angles else parts
     if len(parts) != 2 or parts[0].shape != parts[1].shape or parts[0].ndim < 2 or size % 2:
         return None
     cos, sin = (each.reshape(-1, each.shape[-1])[:rows] for each in parts)
@@ -90,7 +92,7 @@ def turned_by(tables: Any, vectors: np.ndarray, may_be_angles: bool = False) -> 
 
 
 def stated_numbers(thing: Any) -> frozenset[float]:
-    """Return the numbers that the code of a class or function contains, and those among the attributes of an object.
+    """Return the numbers in the code of a class or function, variables of its module, and attributes of an object.
 
     >>> def frequencies(size, base=500_000): ...
     >>> sorted(stated_numbers(frequencies))
@@ -99,6 +101,8 @@ def stated_numbers(thing: Any) -> frozenset[float]:
     code = frameworks.syntax_of(getattr(thing, "__wrapped__", thing if callable(thing) else type(thing)))
     values: list[Any] = [each.value for each in ast.walk(code) if isinstance(each, ast.Constant)]
     values += [] if isinstance(thing, type) else [*getattr(thing, "__dict__", {}).values()]
+    around = getattr(sys.modules.get(getattr(thing, "__module__", "")), "__dict__", {})
+    values += [around[each.id] for each in ast.walk(code) if isinstance(each, ast.Name) and each.id in around]
     return frozenset(float(each) for each in values if type(each) in (int, float))
 
 

@@ -4,12 +4,13 @@ import ast
 import inspect
 import numbers
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kmha.verify.diagnosing import frameworks, naming
 
 DEPTH = 3  # number of objects inside each other that may state a layer's number of heads
+SPLITS = {"reshape", "view", "unflatten", "rearrange", "split", "array_split", "chunk", "tensor_split"}
 LARGEST = 23.0  # the root of the largest head size that an attribute may state
 SCALES = re.compile("scal|sqrt|root|temper")  # names of attributes that a product of query and key is divided by
 
@@ -22,12 +23,26 @@ def stated_number(layer: Any, given: Mapping[str, Any], role: str) -> int | None
     """
     parts = list(layer.modules()) if hasattr(layer, "named_parameters") else [layer]
     stated = [item for owner in with_objects_inside(parts) for item in vars(owner).items()]
-    stated += [item for part in parts for item in dict(vars(part).get("axes_lengths") or {}).items()]
+    stated += [item for part in parts for item in _split_features(part)]
     found = number_with_role([*given.items(), *stated], role)
     if found is None:
         kinds = {type(getattr(part, "module", part)) for part in parts}
         found = number_with_role(frameworks.numbers_read(filter(frameworks.is_own, kinds)).items(), role)
     return found
+
+
+def _split_features(part: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the axes into which a layer of einops splits features, or from which it joins them: not (h w) of an image.
+
+    >>> import types
+    >>> split = types.SimpleNamespace(pattern="b n (h d) -> b h n d", axes_lengths={"h": 3})
+    >>> [*_split_features(split)]
+    [('h', 3)]
+    """
+    joined = re.findall(r"\(([^()]*)\)\s*(?:->|$)", str(getattr(part, "pattern", "")))
+    names = {name for group in joined for name in group.split()}
+    lengths = vars(part).get("axes_lengths")
+    yield from ((name, number) for name, number in dict(lengths or {}).items() if name in names)
 
 
 def number_with_role(items: Iterable[tuple[str, Any]], role: str) -> int | None:
@@ -90,16 +105,25 @@ def _is_plain_object(value: Any) -> bool:
 
 
 def stated_heads(function: Callable[..., Any]) -> dict[str, int]:
-    """Return the number of heads that an attribute of an object states and its call uses, keyed by its role, if any."""
+    """Return the number of heads of an object whose code splits features into so many, keyed by its role, if any."""
     if hasattr(function, "__code__") or not frameworks.is_own(type(function)):
         return {}
-    own = [
-        each
-        for each in getattr(function, "__dict__", {}).items()
-        if type(each[1]) is int and uses(each[0], type(function))
-    ]
-    stated = [value for name, value in own if naming.argument(name.strip("_")) == "heads"]
-    return {"heads": stated[0]} if stated else {}
+    calls = [node for node in ast.walk(frameworks.syntax_of(type(function))) if isinstance(node, ast.Call)]
+    for name, value in getattr(function, "__dict__", {}).items():
+        if type(value) is int and naming.argument(name.strip("_")) == "heads" and any(_splits(c, name) for c in calls):
+            return {"heads": value}
+    return {}
+
+
+def _splits(call: ast.Call, name: str) -> bool:
+    """Return whether a call reshapes an array with an attribute, or passes the attribute on as it is."""
+    given = [*call.args, *(each.value for each in call.keywords)]
+    function = _names(call.func)
+    if function & SPLITS:
+        return any(name in _names(each) for each in given)
+    return not function & {"range", "isinstance", "print"} and any(
+        isinstance(each, ast.Attribute) and each.attr == name for each in given
+    )
 
 
 def uses(name: str, *classes: type) -> bool:

@@ -27,7 +27,8 @@ SUFFICIENT = 3  # number of calls without masks for a verdict if all calls with 
 # Mistakes that raise an error with most sizes. Of others, a mask of another form would raise the same errors.
 RAISING = re.compile("mask-items-as-heads|decoder-masks-")
 NO_ARRAY = re.compile("(^|_)(fn|func|function|callback|size|pos)$")  # arguments that take no mask
-FROM_ONE = "positions-from-one"  # turns queries and keys by the same differences of positions
+# The base of rotary positions is a choice, as is the first position, and the direction in which positions are counted.
+OF_TASTE = re.compile("^positions-(from-one|reversed|base-.*|exponent-halved)$")
 EXCHANGED = {"mix-key-value-swapped", "logits-key-query", "heads-reshaped", "heads-reshaped-and-merged"}
 DECODES = r"(?i)causal(?!\s*=\s*False)|triu|tril|future|look_?ahead|decode|\b(tgt|trg|target)"
 IGNORED = {"mask-missing", "mask-argument-ignored", "padding-ignored"}
@@ -45,9 +46,13 @@ def advice(found: "Diagnosis") -> tuple[str, ...]:
     if ran < ENOUGH * len(found.results):
         share = "Most calls raise" if ran else "Every call raises"
         return (f"{share} an error, the first: {_first_error(found)}", *lines, *_remedies(found))
-    if getattr(found.candidate, "rotates", False) and not {each.id for each in found.mistakes} - {FROM_ONE}:
+    turned = bool(found.mistakes) and any(id.startswith("rotates-") for id in found.convention.choices)
+    if (turned or getattr(found.candidate, "rotates", False)) and all(
+        OF_TASTE.search(each.id) for each in found.mistakes
+    ):
         return (
-            "kmha only knows rotary embeddings that return their input turned by its positions, or cosines and sines.",
+            "kmha only knows rotary embeddings that return their input turned by its positions, or the angles, or "
+            "their cosines and sines.",
         )
     masked = [result for result in found.results if result.trial.masked]
     if all(each.trial.masked for each in found.results if each.wrong) and _ran(masked) < ENOUGH * len(masked):

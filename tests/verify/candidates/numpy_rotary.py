@@ -160,3 +160,24 @@ class RotaryTables:
 def sinusoids(max_len, d_model):
     angles = compute_rope_angles(max_len, d_model)
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(max_len, d_model)
+
+
+THETA = 1000.0
+
+
+def rope_of_a_base_of_the_module(x):
+    return rope(x, THETA)
+
+
+def rope_of_vision(x, theta=100.0):
+    return rope(x, theta)
+
+
+def rope_without_sign_of_another_base(x, base=500000.0):
+    angles = np.outer(np.arange(x.shape[-2]), base ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1]))
+    return rope_without_sign(x, np.cos(angles), np.sin(angles))
+
+
+def rope_at_positions(x, positions, base=10000.0):
+    angles = positions[..., None] * base ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1])
+    return apply_rope(x, np.cos(angles), np.sin(angles))

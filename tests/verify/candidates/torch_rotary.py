@@ -89,3 +89,17 @@ class PositionEmbedding(nn.Module):
 
     def forward(self, x):
         return x + self.weight[: x.shape[1]]
+
+
+class TokenPositionEmbedding(nn.Module):
+    """Its only table is that of the tokens."""
+
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.embedding, self.d_model = nn.Embedding(vocab_size, d_model), d_model
+
+    def forward(self, ids):
+        exponents = torch.arange(0, self.d_model, 2) / self.d_model
+        angles = torch.outer(torch.arange(ids.shape[1], dtype=torch.float64), 10_000.0**-exponents)
+        sines = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+        return self.embedding(ids) * self.d_model**0.5 + sines

@@ -230,3 +230,10 @@ class ProjectsOutputsAlone(nn.Module):
         logits = q @ k.transpose(-1, -2) * self.scale
         logits = logits if mask is None else logits.masked_fill(~mask, -1e9)
         return self.to_out((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class ProjectsOutputsOfItself(ProjectsOutputsAlone):
+    """Its projections of query, key and value are forgotten."""
+
+    def forward(self, x):
+        return super().forward(x, x, x)

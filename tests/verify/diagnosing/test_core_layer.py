@@ -91,6 +91,26 @@ def test_a_number_of_heads_that_an_object_states(scaled, ids):
     assert found.sizes.heads == 3
 
 
+class _CountsHeads(_Made):
+    """It is told a number of heads that only its text and a check use."""
+
+    def __init__(self, num_heads, size=6):
+        super().__init__(size)
+        self.num_heads = num_heads
+
+    def __repr__(self):
+        return f"{self.num_heads} heads"
+
+    def __call__(self, query, key, value, mask=None):
+        assert self.num_heads > 0
+        return super().__call__(query, key, value, mask)
+
+
+def test_a_number_of_heads_that_splits_nothing():
+    """Its inputs were split into so many heads, and it was said to differ."""
+    assert diagnose(_CountsHeads(3)).right
+
+
 def test_the_code_of_a_layer_without_weights_is_read():
     """Only kmha's own wrapper was, so no line was ever quoted."""
     found = functions_of(diagnose(_Unscaled).candidate)

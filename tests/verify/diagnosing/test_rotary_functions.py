@@ -73,8 +73,7 @@ def test_functions_that_return_angles(candidate, name):
         ("rope_without_sign", "rotary-sign-missing"),
         ("rope_mixed", "rotary-pairs-mixed"),
         ("rope_of_sines", "rotary-sines-only"),
-        ("rope_of_wrong_exponent", "positions-exponent-halved"),
-        ("angles_of_all_features", "positions-exponent-halved"),
+        ("precompute_freqs_of_wrong_exponent", "positions-exponent-doubled-per-feature"),
     ],
 )
 def test_mistakes_are_named(candidate, name, id):
@@ -100,6 +99,8 @@ def test_turning_backwards_is_told(candidate):
         ("rope_of_another_base", "500,000"),
         ("rope_of_another_constant", "100,000"),
         ("RotaryTables", "1,000,000"),
+        ("rope_of_a_base_of_the_module", "1,000"),
+        ("rope_of_vision", "100"),
     ],
 )
 def test_a_base_that_code_states_is_a_choice(candidate, name, base):
@@ -126,3 +127,23 @@ def test_a_table_of_sines_is_no_table_of_angles(candidate):
 def test_a_built_table_of_positions_is_called_with_vectors(candidate):
     pytest.importorskip("torch")
     assert diagnose(candidate("torch_rotary", "PositionEmbedding")(64, 12)).right
+
+
+@pytest.mark.parametrize("name", ["rope_of_wrong_exponent", "angles_of_all_features"])
+def test_what_may_be_another_base_is_not_called_wrong(candidate, name):
+    assert diagnose(candidate("numpy_rotary", name)).verdict == "unjudged"
+
+
+def test_a_mistake_beside_another_base_is_named(candidate):
+    found = diagnose(candidate("numpy_rotary", "rope_without_sign_of_another_base"))
+    assert (found.verdict, found.ids) == ("known", ("rotary-sign-missing",))
+    assert "with a base of 500,000" in str(found)
+
+
+def test_whole_positions_are_passed(candidate):
+    assert diagnose(candidate("numpy_rotary", "rope_at_positions")).right
+
+
+def test_a_built_table_of_tokens_with_sines_is_called_with_ids(candidate):
+    pytest.importorskip("torch")
+    assert diagnose(candidate("torch_rotary", "TokenPositionEmbedding")(11, 8)).right

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
+from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.stated_sizes import number_of_heads, stated_size
 
 
@@ -57,3 +58,5 @@ def test_a_layer_of_an_output_projection_alone(candidate):
     assert diagnose(layer).right
     assert diagnose(layer(12, 4, 3)).right
     assert diagnose(layer(12, 4, 3, scaled=False)).ids == ("scale-missing",)
+    with pytest.raises(CandidateError, match="no projections of query, key and value"):
+        diagnose(candidate("torch_sizes", "ProjectsOutputsOfItself")(12, 4, 3))
