@@ -8,7 +8,7 @@ from typing import Any
 
 LIMIT = 2**30  # bytes; smaller arrays are never refused
 GROWTH = 100  # no weights compress by this factor
-MADE = 4  # no conversion makes arrays this many times as large as the weights
+MADE = 4  # no conversion makes arrays that together are this many times as large as the weights
 MOST_ARRAYS, LONGEST_NAME = 20_000, 1_000  # finding the layout takes time for each array and each letter
 
 
@@ -58,19 +58,31 @@ def check_declared(name: str, declared: int, stored: int, growth: int = GROWTH) 
         )
 
 
-def check_made(name: str, made: int, weights: Mapping[str, Any]) -> None:
-    """Raise a LayoutError if a conversion would make arrays of far more bytes than the weights have.
+class Made:
+    """Counts the bytes of the arrays that a conversion makes, and refuses far more than the weights have.
 
-    >>> check_made("key/kernel", 2**40, {"key/kernel": memoryview(b"abc")})
+    >>> made = Made({"key/kernel": memoryview(b"abc")})
+    >>> made.add("key/bias", 2**30)
+    >>> made.add("query/bias", 2**40)
     Traceback (most recent call last):
-    kmha.interchange.errors.LayoutError: `key/kernel` would take 1,099,511,627,776 bytes, and all weights together have 3. No layer has such sizes. Check the shapes in the file.
+    kmha.interchange.errors.LayoutError: With `query/bias`, what is made would take 1,100,585,369,600 bytes, and all weights together have 3. No layer has such sizes. Check the shapes in the file.
     """  # noqa: E501 - the message is one line
-    given = sum(array.nbytes for array in weights.values())
-    if made > max(LIMIT, MADE * given):
-        raise LayoutError(
-            f"`{name}` would take {made:,} bytes, and all weights together have {given:,}. No layer has such sizes. "
-            "Check the shapes in the file."
-        )
+
+    def __init__(self, weights: Mapping[str, Any]) -> None:
+        self.given, self.bytes = sum(array.nbytes for array in weights.values()), 0
+
+    def add(self, name: str, count: int) -> None:
+        """Count the bytes of an array that is about to be made.
+
+        Raises:
+            LayoutError: There are far more than the weights have.
+        """
+        self.bytes += count
+        if self.bytes > max(LIMIT, MADE * self.given):
+            raise LayoutError(
+                f"With `{name}`, what is made would take {self.bytes:,} bytes, and all weights together have "
+                f"{self.given:,}. No layer has such sizes. Check the shapes in the file."
+            )
 
 
 def check_parts(parts: Sequence[tuple[str, int, int]], growth: int = GROWTH) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import LayoutError, check_made, listed
+from kmha.interchange.errors import LayoutError, Made, listed
 from kmha.interchange.layout import Layout
 
 REASONS = {
@@ -97,7 +97,7 @@ def _repeat_heads(weights: Weights, attention: str, layout: Layout, fold: bool) 
         )
     shared = [f"{attention}{role}/{kind}" for role in ("key", "value") for kind in ("kernel", "bias")]
     for path in [path for path in shared if path in weights]:
-        check_made(path, weights[path].nbytes * (heads // groups), weights)
+        Made(weights).add(path, weights[path].nbytes * (heads // groups))
         weights[path] = np.repeat(weights[path], heads // groups, axis=0)
     return [f"`{attention}key` and `{attention}value`: each of {groups} heads is repeated {heads // groups} times."]
 

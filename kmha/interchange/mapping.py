@@ -11,7 +11,7 @@ import numpy as np
 
 from kmha.interchange import axes, folding
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import MOST_ARRAYS, LayoutError, check_made, listed
+from kmha.interchange.errors import MOST_ARRAYS, LayoutError, Made, listed
 from kmha.interchange.layout import Constant, Entry, Ignored, Layout, Refused, template
 
 Indices = tuple[tuple[str, int], ...]
@@ -207,12 +207,13 @@ def write(weights: Mapping[str, Any], layout: Layout, fold: bool = False) -> tup
         raise LayoutError(f"Missing for the layout `{layout.name}`: {listed(missing)}. Received: {listed(canonical)}.")
     sizes, dtypes = _canonical_sizes(keys, canonical, layout)
     foreign: Weights = {}
+    made = Made(canonical)
     for key in keys:
         scope = scope_in(key)
         if isinstance(key[0], Constant):
             name = key[0].names.fill(dict(key[1]))
             shape = axes.shape_of(axes.parse_side(key[0].axes), sizes[scope])
-            foreign[name] = _filled(name, shape, key[0].value, dtypes[scope], canonical)
+            foreign[name] = _filled(name, shape, key[0].value, dtypes[scope], made)
             continue
         arrays = []
         for path in _paths_of(key):
@@ -220,7 +221,7 @@ def write(weights: Mapping[str, Any], layout: Layout, fold: bool = False) -> tup
                 arrays.append(canonical[path])
             else:
                 shape = axes.shape_of(_axes_of_one(key), sizes[scope])
-                arrays.append(_filled(path, shape, 0, dtypes[scope], canonical))
+                arrays.append(_filled(path, shape, 0, dtypes[scope], made))
                 why = f"`{layout.name}` needs it: it is filled with zeros, which change nothing."
                 notes.append(f"`{path}` is missing, and {why}")
         foreign.update(_foreign_arrays(key, arrays, sizes[scope]))
@@ -232,10 +233,10 @@ def write(weights: Mapping[str, Any], layout: Layout, fold: bool = False) -> tup
     return foreign, notes
 
 
-def _filled(name: str, shape: tuple[int, ...], value: float, dtype: np.dtype, weights: Weights) -> np.ndarray:
+def _filled(name: str, shape: tuple[int, ...], value: float, dtype: np.dtype, made: Made) -> np.ndarray:
     """Return an array with one value. The sizes may be those of a file that nobody vouches for."""
-    check_made(name, math.prod(shape) * dtype.itemsize, weights)
-    return np.full(shape, value, dtype)
+    made.add(name, math.prod(shape) * dtype.itemsize)
+    return np.full(shape, value, dtype) if value else np.zeros(shape, dtype)
 
 
 def _entries_needed(canonical: Weights, layout: Layout) -> Iterator[Key]:

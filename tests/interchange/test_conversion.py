@@ -158,5 +158,17 @@ def test_what_is_filled_is_not_far_larger_than_the_weights(random_weights, monke
     monkeypatch.setattr(errors, "MADE", 0)
     weights = random_weights()
     del weights["key/bias"]
-    with pytest.raises(LayoutError, match=r"`key/bias` would take .* bytes, and all weights together have .*Check"):
+    with pytest.raises(
+        LayoutError, match=r"With `key/bias`, what is made would take .* bytes, and all weights .*Check"
+    ):
+        from_canonical(weights, "keras")
+
+
+def test_what_is_filled_is_added_up(random_weights, monkeypatch):
+    """Each array was small enough, and their sum was not."""
+    weights = random_weights()
+    biases = [weights.pop(f"{role}/bias") for role in ("key", "value")]
+    monkeypatch.setattr(errors, "MADE", 0)
+    monkeypatch.setattr(errors, "LIMIT", sum(each.nbytes for each in biases) - 1)
+    with pytest.raises(LayoutError, match=r"With `.*/bias`, what is made would take"):
         from_canonical(weights, "keras")

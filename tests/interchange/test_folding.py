@@ -94,7 +94,7 @@ def test_repeated_heads_are_not_far_larger_than_the_weights(monkeypatch):
     weights = {"query/kernel": np.ones((1_000, 1, 1)), "key/kernel": np.ones((1, 5_000, 1))}
     weights |= {"value/kernel": np.ones((1, 1, 1)), "attention_output/kernel": np.ones((1_000, 1, 1))}
     monkeypatch.setattr(errors, "LIMIT", 1_000_000)
-    with pytest.raises(LayoutError, match=r"`key/kernel` would take 40,000,000 bytes, and all weights together have"):
+    with pytest.raises(LayoutError, match=r"With `key/kernel`, what is made would take 40,000,000 bytes, and all"):
         from_canonical(weights, "addons", fold=True)
 
 
