@@ -165,13 +165,16 @@ def test_a_number_of_heads_that_only_a_configuration_states(candidate, wrong, id
     assert (found.ids, found.sizes.heads, found.sizes.width) == (ids, 3, 12)
 
 
-@pytest.mark.parametrize(("wrong", "ids"), [("", ()), ("no scale", ("scale-missing",))])
+@pytest.mark.parametrize(
+    ("wrong", "ids"), [("", ()), pytest.param("no scale", ("scale-missing",), marks=pytest.mark.slow)]
+)
 def test_stacked_keys_and_values_of_one_head(candidate, wrong, ids):
     """Its weights fit no known form; with one head for each of the queries, it took a minute and "cannot be run"."""
     found = diagnose(candidate("flax_modules", "SharedHead")(3, 12, 4, wrong))
     assert (found.right, found.ids) == (not ids, ids)
 
 
+@pytest.mark.slow
 def test_stacked_kernels_of_a_gated_network(candidate):
     found = diagnose(candidate("flax_modules", "SharedHeadBlock")(3, 12, 4, 20))
     assert found.right
