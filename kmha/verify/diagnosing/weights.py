@@ -89,39 +89,24 @@ class Variable:
 
     def part(self, name: str, numbers: np.ndarray, axis: int = 0) -> "Variable":
         """Return a variable of some rows, or of some columns (`axis` is 1)."""
-        index = (slice(None),) * axis + (numbers,)
-
-        def assign(array: np.ndarray) -> None:
-            whole = np.array(self.read())
-            whole[index] = array
-            self.assign(whole)
-
-        return dataclasses.replace(
-            self,
-            path=name,
-            shape=(*self.shape[:axis], len(numbers), *self.shape[axis + 1 :]),
-            assign=assign,
-            read=lambda: np.asarray(self.read())[index],
-            place=str(numbers.tolist()),
-            part_of=self.path,
-        )
+        shape = (*self.shape[:axis], len(numbers), *self.shape[axis + 1 :])
+        return self._at((slice(None),) * axis + (numbers,), shape, name, str(numbers.tolist()))
 
     def item(self, name: str, index: int) -> "Variable":
         """Return a variable of one item of the first axis."""
+        return self._at(index, self.shape[1:], name, str(index))
 
+    def _at(self, index: Any, shape: tuple[int, ...], name: str, place: str) -> "Variable":
         def assign(array: np.ndarray) -> None:
             whole = np.array(self.read())
             whole[index] = array
             self.assign(whole)
 
+        def read() -> np.ndarray:
+            return np.asarray(self.read())[index]
+
         return dataclasses.replace(
-            self,
-            path=name,
-            shape=self.shape[1:],
-            assign=assign,
-            read=lambda: np.asarray(self.read())[index],
-            place=str(index),
-            part_of=self.path,
+            self, path=name, shape=shape, assign=assign, read=read, place=place, part_of=self.path
         )
 
     def oriented_like(self, other: tuple[int, ...]) -> "Variable":
