@@ -169,7 +169,6 @@ WITHOUT_REQUIREMENTS = (
     "kydon-gpt",
     "labml-nn",
     "lairgpt",
-    "language-modeling-transformers",
     "latex-ocr-junia",
     "lean-transformer",
     "linmult",

@@ -6,9 +6,8 @@ are ignored where the attention is causal, or that hide queries too (the attenti
 `a-transformers-pytorch`); normalized queries and keys (`slm388-torchdiff`); scaled rotary positions
 (`simple-hierarchical-transformer`), keys that are learned (`colt5-attention`), attention beside the feed-forward
 network (the blocks of `palm-pytorch`), and positions that are drawn at random (`simplepe`); an embedding of the time
-that only one of two branches reads (the block of `dllm-reason`). The single heads of
-`language-modeling-transformers` have no projection of their outputs. `torch-transformer`
-uses the attention of `torch-multi-head-attention`.
+that only one of two branches reads (the block of `dllm-reason`). `language-modeling-transformers`
+brings a module of the name that `pylmt` has. `torch-transformer` uses the attention of `torch-multi-head-attention`.
 `robotic-transformer-pytorch`, `q-transformer` and `soundstorm-pytorch` import what imports `torchvision` or
 `torchaudio`, and `chunkformer` imports `torchaudio` itself. `metatreelib` imports what newer versions of `transformers`
 lack. `ndsl-attn-fs-archs` needs `torchtext`, `transformerx`, `slangmod`, `steerling`, `original-llm`, `glublm`,
@@ -33,14 +32,6 @@ HELIX: dict[str, Any] = {
     "num_window_scales": 1,
     "rope_theta": 10_000.0,
 }
-LESSON: dict[str, Any] = {
-    "context_length": LENGTH,
-    "vocab_size": VOCABULARY,
-    "num_layers": 1,
-    "num_heads": HEADS,
-    "embed_dim": WIDTH,
-    "dropout": 0.0,
-}
 TOY: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "ctx_len": LENGTH,
@@ -54,7 +45,6 @@ TOY: dict[str, Any] = {
 _builder = of("llmbuilder", "llmbuilder.model.gpt:")
 _gate = of("gateloop-transformer", "gateloop_transformer.gateloop_transformer:")
 _helix = of("helix-lm", "helix_lm.model:")
-_lesson = of("language-modeling-transformers", "lmt.layers.")
 _mblm = of("mblm", "mblm.model.")
 _mega = of("megabyte-pytorch", "MEGABYTE_pytorch.megabyte:")
 _morse = of("morseformer", "morseformer.models.")
@@ -63,8 +53,6 @@ _plain = of("a-transformers-pytorch", "a_transformers_pytorch.transformers:")
 _positions = of("simplepe", "simplepe:")
 _robo = of("robo-lib", "robo_lib.components:")
 _toy = of("toyllm", "toyllm.model.gpt:")
-
-_lesson_config = with_config("lmt.models.config:ModelConfig", **LESSON)
 
 ENTRIES: tuple[Entry, ...] = (
     _plain("AttentionBase", "attention", args(WIDTH, head_features=SIZE, num_heads=HEADS), mask="attends"),
@@ -89,8 +77,6 @@ ENTRIES: tuple[Entry, ...] = (
         "torch",
         args(WIDTH, dim_head=SIZE, heads=HEADS),
     ),
-    _lesson("attention:MultiHeadAttention", "attention", _lesson_config),
-    _lesson("transformers.transformer:TransformerBlock", "encoder", _lesson_config, norm="pre"),
     _builder("MultiHeadAttention", "attention", args(WIDTH, HEADS, 0.0, LENGTH)),
     _builder("TransformerBlock", "encoder", args(WIDTH, HEADS, 0.0, LENGTH), norm="pre"),
     _mblm("transformer:AttentionEncoder", "attention", args(dim=WIDTH, dim_head=SIZE, heads=HEADS), mask="attends"),
