@@ -6,7 +6,8 @@ right layer is not accused because it expects a mask of another shape.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,8 @@ class ChosenConvention:
 def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE_KINDS) -> ChosenConvention:
     """Find the best convention with these kinds of sizes, and set it on the candidate."""
     found: list[ChosenConvention] = []
-    kinds = _possible_kinds(candidate, seed, kinds) if candidate.chain == "attention" else (SIZE_KINDS[0], SQUARE)
+    attempt = functools.cache(lambda kind, entry: _try_layout(candidate, seed, {**dict(entry), "sizes": kind}))
+    kinds = _possible_kinds(candidate, attempt, kinds) if candidate.chain == "attention" else (SIZE_KINDS[0], SQUARE)
     for kind in kinds:
         if kind == SQUARE and candidate.chain != "attention" and found[0].fit > Fit.RAISES:
             break
@@ -89,7 +91,7 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
             layouts = [each for each in layouts if each["entry"] in (layouts[0]["entry"], BATCH, TIME, SINGLE)]
         for entry in layouts:
             if _worth_trying(entry, [one for one in found if one.convention.sizes == kind]):
-                found.append(_try_layout(candidate, seed, {**entry, "sizes": kind}))
+                found.append(attempt(kind, tuple(entry.items())))
             if found[-1].fit == Fit.RAISES and is_block(candidate):  # it is read again as what it is
                 return found[-1]
         # A layout in which all calls run comes before one in which a mistake explains the few that do.
@@ -112,7 +114,9 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
     return dataclasses.replace(best, drawn=drawn, convention=candidate.convention, wrong_layout=wrong_layout)
 
 
-def _possible_kinds(candidate: Candidate, seed: int, kinds: Sequence[str]) -> Sequence[str]:
+def _possible_kinds(
+    candidate: Candidate, attempt: Callable[..., ChosenConvention], kinds: Sequence[str]
+) -> Sequence[str]:
     """Return the kinds of sizes, without the first if a layer is right in the usual layout with the second alone.
 
     All other layouts would be tried with sizes that it does not take, and each of these calls would raise an error.
@@ -120,13 +124,10 @@ def _possible_kinds(candidate: Candidate, seed: int, kinds: Sequence[str]) -> Se
     if candidate.core or not {*SIZE_KINDS} <= {*kinds}:
         return kinds
     layouts = candidate.input_layouts()
-    usual = [entry for entry in layouts if entry["entry"] == layouts[0]["entry"]]
-    if len(usual) == 1:
+    usual = [tuple(entry.items()) for entry in layouts if entry["entry"] == layouts[0]["entry"]]
+    if len(usual) == 1 or any(attempt(kinds[0], each).fit != Fit.RAISES for each in usual):
         return kinds
-    if any(_try_layout(candidate, seed, {**each, "sizes": kinds[0]}).fit != Fit.RAISES for each in usual):
-        return kinds
-    right = any(_try_layout(candidate, seed, {**each, "sizes": kinds[1]}).fit == Fit.RIGHT for each in usual)
-    return kinds[1:] if right else kinds
+    return kinds[1:] if any(attempt(kinds[1], each).fit == Fit.RIGHT for each in usual) else kinds
 
 
 def _with_masks(

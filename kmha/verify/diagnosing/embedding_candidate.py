@@ -98,6 +98,7 @@ class EmbeddingCandidate(LayerCandidate):
         counts = naming.roles_of(self.constructor_parameters, self.said).get("vocabulary", "")
         counts_positions = of_positions and naming.plain(counts) == "numembeddings"
         self.takes_ids = (bool(counts) and not counts_positions) or of_tokens
+        self.bases = _bases_of(self, self.layer_class, *([self.thing] if self.built else []))
 
     def _read(self, convention: int = 0) -> Any:
         return None  # a copy of a built layer gets the weights of each trial
@@ -190,7 +191,7 @@ class EmbeddingCandidate(LayerCandidate):
         rng = np.random.default_rng(seed)
         table = rng.normal(size=(max(LENGTH, sizes.rows), sizes.width))
         more = {"says_positions": self._mentions("pos"), "counts_padding": self._mentions("cumsum|offset|pad")}
-        more |= _bases_of(self, self.layer_class, self.thing)
+        more |= self.bases
         weights = {"positions/embeddings": table, "segments/embeddings": rng.normal(size=(2, sizes.width))}
         weights |= {"extra1/gamma": rng.uniform(0.5, 2.0, sizes.width), "extra1/beta": rng.normal(size=sizes.width)}
         drawn = [
@@ -210,7 +211,7 @@ class EmbeddingCandidate(LayerCandidate):
         return bool(re.search(pattern, frameworks.source_of(self.layer_class).lower()))
 
     def likely_choices(self, trial: Trial) -> list[tuple[str, ...]]:
-        return _rotating(super().likely_choices(trial)) if self.rotates else super().likely_choices(trial)
+        return _likely(self, super().likely_choices(trial))
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
         for batch, rows, width in ((1, 1, 2), (1, 2, 2), (2, 2, 2), (2, 3, 4)):
@@ -316,9 +317,10 @@ def _bases_of(candidate: Any, *things: Any) -> dict[str, Any]:
     return {"bases": given.union(*map(stated_numbers, things))} if candidate.rotates else {}
 
 
-def _rotating(choices: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the choices in which code turns vectors."""
-    return [ids for ids in choices if any(id.startswith("rotates-") for id in ids)] or choices
+def _likely(candidate: Any, choices: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the choices in which code turns vectors, if the candidate's name means rotary positions, or else all."""
+    turning = [ids for ids in choices if any(id.startswith("rotates-") for id in ids)]
+    return turning if candidate.rotates and turning else choices
 
 
 def _with_tables(candidate: Any, result: Any, trial: Trial) -> Any:
@@ -401,6 +403,7 @@ class EncodingFunction(Candidate):
         check_given(f"{name}()", given, self.call_parameters)
         self.roles = encoding_roles(self.call_parameters, said) or {}
         self.rotates = bool(OF_ROTARY.search(name.lower()))
+        self.bases = _bases_of(self, self.function)
 
     def sizes(self, rng: np.random.Generator) -> Any:
         return block_trials.draw_block_sizes(rng, BlockAccepts(NAME))
@@ -408,11 +411,11 @@ class EncodingFunction(Candidate):
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         rng = np.random.default_rng(seed)
         drawn = [_with_vectors(trial, rng) for trial in block_trials.draw_block(seed, BlockAccepts(NAME), sizes)]
-        more = {"says_positions": True, "alone": True, **_bases_of(self, self.function)}
+        more = {"says_positions": True, "alone": True, **self.bases}
         return [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
 
     def likely_choices(self, trial: Trial) -> list[tuple[str, ...]]:
-        return _rotating(super().likely_choices(trial)) if self.rotates else super().likely_choices(trial)
+        return _likely(self, super().likely_choices(trial))
 
     def smaller_sizes(self, sizes: BlockSizes) -> Iterator[Any]:
         for rows, width in ((1, 2), (2, 2), (3, 4)):

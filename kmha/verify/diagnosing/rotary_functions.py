@@ -38,10 +38,10 @@ def as_rotary(function: Any) -> type | None:
     found = parameters(function)
     roles = naming.roles_of(found)
     tables = [each for each in found if TABLES.search(each.lower())]
-    has_tables, rest = bool(tables), [each for each in found if each not in tables]
-    # Beside a table, a single argument of any name is what the function turns.
-    turns = {"query", "key"} <= roles.keys() or "self" in roles or (has_tables and len(rest) == 1)
-    is_part = not has_tables and ("rotate" in name or PARTS.search(name))
+    # Beside tables, a single argument of any name is what the function turns.
+    is_alone = bool(tables) and len(found) == len(tables) + 1
+    turns = {"query", "key"} <= roles.keys() or "self" in roles or is_alone
+    is_part = not tables and ("rotate" in name or PARTS.search(name))
     weights = [each for each in {*found} - {*roles.values()} if naming.weight(each)[0]]
     if not turns or is_part or weights or {"value", "heads", "mask", "memory"} & roles.keys():
         return None

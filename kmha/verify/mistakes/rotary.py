@@ -10,6 +10,7 @@ from kmha.verify.mistakes.entry import register
 
 PAPER = "Su et al. 2021 (RoFormer), section 3.4.2"
 TABLES = "the lines that compute the cosines and sines"
+RIGHT = "Turn each pair (x, y) to (x cos - y sin, x sin + y cos)."
 TURN = "the line that multiplies the features by cosines and sines"
 
 
@@ -31,25 +32,25 @@ def _turned_as(of: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Change:
 for _id, _says, _look, _of in (
     (
         "sines-only",
-        "You used sines in place of the cosines. Turn each pair (x, y) to (x cos - y sin, x sin + y cos).",
+        f"You used sines for the cosines too. {RIGHT}",
         TABLES,
         lambda x, y, cos, sin: (x * sin - y * sin, x * sin + y * sin),
     ),
     (
         "cosines-only",
-        "You used cosines in place of the sines. Turn each pair (x, y) to (x cos - y sin, x sin + y cos).",
+        f"You used cosines for the sines too. {RIGHT}",
         TABLES,
         lambda x, y, cos, sin: (x * cos - y * cos, x * cos + y * cos),
     ),
     (
         "sine-cosine-swapped",
-        "You exchanged cosines and sines. Turn each pair (x, y) to (x cos - y sin, x sin + y cos).",
+        f"You exchanged cosines and sines. {RIGHT}",
         TABLES,
         lambda x, y, cos, sin: (x * sin - y * cos, x * cos + y * sin),
     ),
     (
         "sign-missing",
-        "You left out the minus. Turn each pair (x, y) to (x cos - y sin, x sin + y cos).",
+        f"You left out the minus. {RIGHT}",
         TURN,
         lambda x, y, cos, sin: (x * cos + y * sin, x * sin + y * cos),
     ),

@@ -195,7 +195,7 @@ class SplitsByRearrange(nn.Module):
 
 
 class StatesItsScale(nn.Module):
-    """Nothing but its scale tells into how many heads a function splits its features."""
+    """Only its scale tells how many heads a function makes of its features."""
 
     def __init__(self, dim, dim_head=64, heads=8):
         super().__init__()
