@@ -32,7 +32,7 @@ step, which the change may call.
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -274,12 +274,18 @@ def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = (), known: State
     """
     steps, changes = CHAINS[trial.chain], tuple(changes)
     state: State = {"trial": trial, "changes": (*trial.choices, *changes)}
-    if known is not None and trial.chain == "attention":  # a block passes its changes on to the attention inside it
+    if known is not None:
         names = list(steps)
-        first = min((names.index(name) for change in changes for name in change if name in steps), default=0)
+        first = min((_first_index(names, name) for change in changes for name in change), default=0)
         state |= {name: known[name] for name in names[:first]}
         steps = {name: steps[name] for name in names[first:]}
     return run_steps(steps, state, state["changes"])
+
+
+def _first_index(names: Sequence[str], changed: str) -> int:
+    """Return the index of the first step that a change of a step changes. A block passes it on to its attention."""
+    affected = {changed, "inside1"} if changed in ATTENTION else {changed}
+    return next((index for index, name in enumerate(names) if name in affected), 0)
 
 
 def with_fill(known: State, fill: float, added: bool) -> State:

@@ -75,12 +75,14 @@ class KerasAdapter(Adapter):
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
         """Make the weights, by a first call."""
-        was_built = layer.built
+        if layer.built:  # it is the user's, and is left as it is
+            with self._computing_in(dtype):
+                self.call(layer, arguments, False)
+            return
+        shapes = [tuple(value.shape) for value in arguments.values() if hasattr(value, "shape")]
         with self._computing_in(dtype):
-            self.call(layer, arguments, False)
-            if was_built:  # it is the user's, and is left as it is
-                return
-            shapes = [tuple(value.shape) for value in arguments.values() if hasattr(value, "shape")]
+            with _built_by_calling(layer, shapes[0] if shapes else None):
+                self.call(layer, arguments, False)
             for part in layer._flatten_layers(include_self=False):
                 if isinstance(part, self._dense) and not part.built:
                     part.build(shapes[0])  # the call never uses this sublayer, which is a mistake, but it needs weights
@@ -374,3 +376,24 @@ ADAPTERS: dict[str, Callable[[], Any]] = {  # keyed by the package of a base cla
     "haiku": HaikuAdapter,
     "equinox": EquinoxAdapter,
 }
+
+
+@contextlib.contextmanager
+def _built_by_calling(layer: Any, shape: Any) -> Iterator[None]:
+    """Let the first call of a Keras layer make the weights of its sublayers.
+
+    If a layer has no `build` of its own, Keras first traces its call for that, which takes longer than the call.
+    """
+    parts = [each for each in layer._flatten_layers() if not each.built and getattr(each.build, "_is_default", False)]
+    for part in parts:
+        part.built = True
+    try:
+        yield
+    except BaseException:
+        for part in parts:
+            part.built = False
+        raise
+    for part in reversed(parts):  # the inner ones first
+        part.built = False
+        if part is layer or all(each.built for each in part._flatten_layers(include_self=False)):
+            part.build(shape)  # from now on, its weights are complete

@@ -94,6 +94,11 @@ class TrialResult:
         return any(array is not None and np.isnan(array).any() for array in (self.answer.output, self.answer.scores))
 
     @functools.cached_property
+    def empty(self) -> np.ndarray:
+        """A mask (B, T), True for rows that may have any finite numbers."""
+        return self.trial.empty_rows() | self.zeroed
+
+    @functools.cached_property
     def zeroed(self) -> np.ndarray:
         """A mask (B, T), True at padding where the answer is zero, as some encoder layers make it."""
         trial, output = self.trial, self.answer.output
@@ -178,7 +183,7 @@ def distance_from_state(result: TrialResult, state: State) -> float:
     """Return the distance of the answer from the results of a chain."""
     if bool(state["untouched"]) != result.answer.untouched:
         return float("inf")
-    empty, is_half = result.trial.empty_rows() | result.zeroed, result.trial.dtype == "float16"
+    empty, is_half = result.empty, result.trial.dtype == "float16"
     blind = np.zeros_like(empty)
     if result.has_nan:
         blind = _blind_rows(state, empty) | (empty & (not is_half))
@@ -220,6 +225,10 @@ def relative_difference(
     expected = np.asarray(expected)
     if actual is None or actual.shape != expected.shape:
         return float("inf")
+    with np.errstate(all="ignore"):
+        difference = np.abs(actual - expected)
+    if difference.size and (empty is None or not empty.any()) and np.isfinite(farthest := float(difference.max())):
+        return farthest / max(float(np.abs(expected).max()), 1e-30)
     finite = np.isfinite(expected)
     told = np.ones(expected.shape, bool) if empty is None else ~_rows(empty, expected.shape)
     if ((finite != np.isfinite(actual)) & (told | finite | is_half)).any():

@@ -77,7 +77,8 @@ def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tupl
     """
     right_answers = {index for index, result in enumerate(results) if not result.wrong}
     wrong = {index for index, result in enumerate(results) if result.wrong}
-    effects = {mistake: _effect(results, mistake) for mistake in mistakes_of(chain)}
+    rights = [_right(result) for result in results]
+    effects = {mistake: _effect(results, rights, mistake) for mistake in mistakes_of(chain)}
     useful = {mistake: found for mistake, found in effects.items() if found is not None and found.seen}
     for (first, left), (second, right) in itertools.combinations(useful.items(), 2):
         if chain in BLOCKS and first.id not in COMMON and second.id not in COMMON:
@@ -92,19 +93,23 @@ def _possible_pairs(results: Sequence[TrialResult], chain: str) -> Iterator[tupl
                 yield second, first
 
 
-def _effect(results: Sequence[TrialResult], mistake: Mistake) -> _Effect | None:
+def _right(result: TrialResult) -> TrialResult:
+    """Return the right answer to a result's trial, after some scores are dropped if it has dropout."""
+    trial = with_some_dropped(result.trial) if result.trial.rate else result.trial
+    right = run(trial)
+    return TrialResult(trial, Answer(right["output"], None if result.answer.scores is None else right.get("returned")))
+
+
+def _effect(results: Sequence[TrialResult], rights: Sequence[TrialResult], mistake: Mistake) -> _Effect | None:
     """Return the effect of a mistake, or `None` if it is impossible in a trial that has an answer."""
     seen, explained, touched, large = set(), set(), set(), set()
-    for index, result in enumerate(results):
-        trial = with_some_dropped(result.trial) if result.trial.rate else result.trial
+    for index, (result, right) in enumerate(zip(results, rights, strict=True)):
         try:
-            wrong = run(trial, [mistake.changes])
+            wrong = run(right.trial, [mistake.changes], right.right)
         except ImpossibleError:
             return None
-        right = run(trial) if result.trial.rate else result.right
-        same = Answer(right["output"], right.get("returned") if result.answer.scores is not None else None)
-        shows = distance_from_state(TrialResult(trial, same), wrong) > result.limit
-        if shows or not np.array_equal(wrong["output"], right["output"], equal_nan=True):
+        shows = distance_from_state(right, wrong) > result.limit
+        if shows or not np.array_equal(wrong["output"], right.answer.output, equal_nan=True):
             touched.add(index)
         if not shows and result.limit > LOOSE:
             large.add(index)
