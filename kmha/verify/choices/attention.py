@@ -5,17 +5,19 @@ of a normalization of queries and keys.
 """
 
 import dataclasses
+import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import State, Step, allowed_with, allowed_without
+from kmha.verify.chains.attention import State, Step, Trial, allowed_with, allowed_without
 from kmha.verify.chains.embedding import turned
 from kmha.verify.choices.entry import register
 
 BASE = 10_000.0  # of the angles of rotary positions
+BASES = (100.0, 1e3, 1e5, 5e5, 1e6, 5e6, 1e7)  # other ones, where code states them
 NULL = re.compile(r"null|bias_[kv]$|mem_[kv]$|sink|extra_[kv]$")
 _NAMES = {
     "query": re.compile(r"(^|[._])(q|query|queries)([._]|$|norm|ln)|norm_?q|ln_?q"),
@@ -135,24 +137,37 @@ def _of_output(rms: bool) -> Any:
     return change
 
 
-def rotated(array: np.ndarray, interleaved: bool) -> np.ndarray:
+def rotated(array: np.ndarray, interleaved: bool, base: float = BASE) -> np.ndarray:
     """Return (B, H, P, O) with each pair of features turned by an angle that grows with the position."""
     rows, size = array.shape[-2:]
     half = size // 2
-    angles = np.arange(rows)[:, None] / BASE ** (np.arange(half) / half)
+    angles = np.arange(rows)[:, None] / base ** (np.arange(half) / half)
     return turned(array, np.cos(angles), np.sin(angles), interleaved)
 
 
-def rotary(interleaved: bool) -> Any:
+def rotary(interleaved: bool, base: float = BASE) -> Any:
     """Return a change that turns queries and keys by their positions, unless their head size is odd."""
 
     def change(state: State, right: Step) -> Any:
         heads = right(state)
         if heads["query"].shape[-1] % 2:
             return heads
-        return {**heads, **{role: rotated(heads[role], interleaved) for role in ("query", "key")}}
+        return {**heads, **{role: rotated(heads[role], interleaved, base) for role in ("query", "key")}}
 
     return change
+
+
+def kinds_of_rotary() -> Iterator[tuple[str, str, bool, float]]:
+    """Yield the end of the id, the words, and the arguments of `rotary` for each kind of rotary positions."""
+    for base in (BASE, *BASES):
+        id, says = ("", "") if base == BASE else (f"-base-{base:.0f}", f", with a base of {base:,.0f}")
+        yield f"half{id}", f"in halves{says}", False, base
+        yield f"interleaved{id}", f"in pairs{says}", True, base
+
+
+def states(base: float, trial: Trial) -> bool:
+    """Return whether the candidate's code states the base of rotary positions, unless it is the usual one."""
+    return base == BASE or base in trial.more.get("bases", ())
 
 
 def _null_arrays(state: State) -> list[np.ndarray]:
@@ -210,8 +225,14 @@ for _rms, _kind, _says in ((False, "layer", "LayerNorm"), (True, "rms", "RMSNorm
         f"{_says} of queries and keys",
         heads=_of_heads(_rms),
     )
-register("rotary-half", "rotary positions", "rotary positions (in halves)", heads=rotary(False))
-register("rotary-interleaved", "rotary positions", "rotary positions (in pairs)", heads=rotary(True))
+for _id, _says, _interleaved, _base in kinds_of_rotary():
+    register(
+        f"rotary-{_id}",
+        "rotary positions",
+        f"rotary positions ({_says})",
+        functools.partial(states, _base),
+        heads=rotary(_interleaved, _base),
+    )
 register("null-key", "null key", "a learned key and value", heads=_with_null, allowed=_allowed_with_null)
 register(
     "adds-its-input",

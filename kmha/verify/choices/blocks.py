@@ -1,13 +1,14 @@
 """Design choices of encoder and decoder layers."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
 
 from kmha.verify.chains.attention import Change, State, Step, Trial, run
 from kmha.verify.chains.blocks import ACTIVATIONS, norm_of
-from kmha.verify.choices.attention import rotary
+from kmha.verify.choices.attention import kinds_of_rotary, rotary, states
 from kmha.verify.choices.entry import register
 
 
@@ -158,23 +159,23 @@ def _causal(state: State, right: Step) -> Any:
     return dataclasses.replace(right(state), causal=True)
 
 
-def _rotates(trial: Trial) -> bool:
+def _rotates(base: float, trial: Trial) -> bool:
     sizes = (array.shape[-1] for name, array in trial.weights.items() if name.endswith("query/kernel"))
-    return bool(trial.more.get("rotates")) and all(size % 2 == 0 for size in sizes)
+    return bool(trial.more.get("rotates")) and all(size % 2 == 0 for size in sizes) and states(base, trial)
 
 
-def _rotary(interleaved: bool) -> Any:
-    change = {"heads": rotary(interleaved)}
+def _rotary(interleaved: bool, base: float) -> Any:
+    change = {"heads": rotary(interleaved, base)}
     return lambda state, right: run(state["call1"], (*state["changes"], change))
 
 
-for _interleaved, _says in ((False, "in halves"), (True, "in pairs")):
+for _id, _says, _interleaved, _base in kinds_of_rotary():
     register(
-        f"rotary-{'interleaved' if _interleaved else 'half'}-in-block",
+        f"rotary-{_id}-in-block",
         "rotary positions in a block",
         f"rotary positions ({_says}) in its self-attention",
-        _rotates,
-        inside1=_rotary(_interleaved),
+        functools.partial(_rotates, _base),
+        inside1=_rotary(_interleaved, _base),
     )
 
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from kmha.verify.chains.attention import Change, State, Step, Trial
 from kmha.verify.chains.embedding import rotation, turned
+from kmha.verify.choices.attention import BASES
 from kmha.verify.choices.entry import register
-
-BASES = (100.0, 1e3, 1e5, 5e5, 1e6, 5e6, 1e7)  # of rotary positions, where code states them
 
 
 def _takes_vectors(trial: Trial) -> bool:

@@ -41,6 +41,7 @@ from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.choice_evidence import ROTATION, code_of, likely_combinations
 from kmha.verify.diagnosing.conventions import BATCH, PADDING_SHAPES, SINGLE, TIME
 from kmha.verify.diagnosing.copies import copied
+from kmha.verify.diagnosing.evidence.source_text import stated_bases
 from kmha.verify.diagnosing.layer_candidate import EPSILON_NAMES, LayerCandidate, letters
 from kmha.verify.diagnosing.stated_sizes import number_of_heads, with_objects_inside
 from kmha.verify.diagnosing.trials import SQUARE
@@ -306,8 +307,8 @@ class BlockCandidate(LayerCandidate):
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         drawn = block_trials.draw_block(seed, self.block_accepts, sizes)
         epsilon, rotates = self._seen_in(drawn[0])
-        more = {"epsilon": epsilon, "unknown_epsilon": self.unknown_epsilon, "rotates": rotates}
-        more |= {"may_be_causal": self.said_causal is not False}
+        more: dict[str, Any] = {"epsilon": epsilon, "unknown_epsilon": self.unknown_epsilon, "rotates": rotates}
+        more |= {"may_be_causal": self.said_causal is not False, "bases": stated_bases(self) if rotates else ()}
         drawn = [dataclasses.replace(trial, more={**trial.more, **more}) for trial in drawn]
         if self.chain == "encoder":
             return drawn

@@ -9,8 +9,9 @@ import numpy as np
 from kmha.verify.chains.attention import ImpossibleError
 from kmha.verify.choices import CHOICES, combinations
 from kmha.verify.choices.attention import NORMS, NULL, norms_by_place
-from kmha.verify.diagnosing import matching
+from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.candidate import Candidate
+from kmha.verify.diagnosing.evidence.source_text import mentions, stated_bases
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.pairs import find_pairs
 
@@ -64,7 +65,10 @@ def attention_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> 
     groups |= {"null key"} if null else set()
     groups |= {*NORMS} if len(extras) > len(null) else set()
     groups |= {"returned scores"} if averaged or swapped else set()
-    for ids in combinations("attention", groups=groups):
+    trial = answered[0].trial
+    if mentions(candidate, naming.ROTARY.pattern):
+        trial = dataclasses.replace(trial, more={**trial.more, "bases": stated_bases(candidate)})
+    for ids in combinations("attention", trial, groups=groups):
         if (averaged and "scores-averaged" not in ids) or (swapped and "scores-heads-first" not in ids):
             continue
         normalizes = any(CHOICES[id].group in NORMS for id in ids)

@@ -63,6 +63,7 @@ LENGTHS = (
     "n",
     "end",
 )
+PLACES: Mapping[str, Any] = {"device": "cpu", "dtype": None}  # arguments that say where and how an encoding is made
 OF_HEADS = {HEADS: 1, MIDDLE: 2}  # layouts of what turns queries and keys, with the axis of the heads
 KEYS = -3.0  # what the keys are, as a multiple of the queries that are turned in the same call
 CLOSE = 1e-4  # relative rounding of a table in float32
@@ -111,7 +112,7 @@ class EmbeddingCandidate(LayerCandidate):
     def _accepts(self) -> Accepts:
         if not {"query", "self", "ids"} & self.roles.keys():
             needed = [name for name, each in self.call_parameters.items() if each.default is EMPTY]
-            needed = [name for name in needed if name not in ("device", "dtype")]
+            needed = [name for name in needed if name not in PLACES]
             if len(needed) == 1 and naming.plain(needed[0]) in LENGTHS:
                 self.roles = {role: name for role, name in self.roles.items() if name not in needed}
                 self.roles["self"] = needed[0]
@@ -402,6 +403,8 @@ class EncodingFunction(Candidate):
         self.call_parameters = parameters(function)
         check_given(f"{name}()", given, self.call_parameters)
         self.roles = encoding_roles(self.call_parameters, said) or {}
+        required = {name for name, each in self.call_parameters.items() if each.default is EMPTY}
+        self.places = {name: PLACES[plain] for name in required if (plain := naming.plain(name)) in PLACES}
         self.rotates = bool(OF_ROTARY.search(name.lower()))
         self.bases = _bases_of(self, self.function)
 
@@ -424,7 +427,7 @@ class EncodingFunction(Candidate):
     def arguments(self, trial: Trial) -> dict[str, Any]:
         """Return all arguments of the call, keyed by name."""
         _, rows, width = trial.query.shape
-        return {self.roles["length"]: rows, self.roles["width"]: width, **self.given}
+        return {self.roles["length"]: rows, self.roles["width"]: width, **self.places, **self.given}
 
     def call(self, trial: Trial) -> tuple[Any, list[tuple[Any, Any]]]:
         arguments = self.arguments(trial)
@@ -467,7 +470,7 @@ def encoding_roles(found: Parameters, said: Mapping[str, str] = MappingProxyType
         role = next((each for each, mine in said.items() if mine == name), role)
         if role in ("length", "width") and role not in roles:
             roles[role] = name
-        elif each.default is EMPTY:
+        elif each.default is EMPTY and naming.plain(name) not in PLACES:
             return None
     return roles if len(roles) == 2 else None
 

@@ -127,8 +127,8 @@ class LinenAdapter(JaxAdapter):
 
         def run(module: Any) -> None:
             module(**arguments, **self._keys(layer))
-            first = next(value for value in arguments.values() if hasattr(value, "shape"))
-            for path, part in walk(module, nn.Module, (nn.Dense, nn.DenseGeneral)):
+            first = next((value for value in arguments.values() if hasattr(value, "shape")), None)
+            for path, part in () if first is None else walk(module, nn.Module, (nn.Dense, nn.DenseGeneral)):
                 if id(part) not in called:  # this layer is never used, which is a mistake, but it needs weights
                     part(first if isinstance(getattr(part, "axis", -1), int) else _of_heads(first, called.values()))
                     layer.unused.add(path)

@@ -79,13 +79,13 @@ class KerasAdapter(Adapter):
             with self._computing_in(dtype):
                 self.call(layer, arguments, False)
             return
-        shapes = [tuple(value.shape) for value in arguments.values() if hasattr(value, "shape")]
+        shape = next((tuple(value.shape) for value in arguments.values() if hasattr(value, "shape")), None)
         with self._computing_in(dtype):
-            with _built_by_calling(layer, shapes[0] if shapes else None):
+            with _built_by_calling(layer, shape):
                 self.call(layer, arguments, False)
             for part in layer._flatten_layers(include_self=False):
-                if isinstance(part, self._dense) and not part.built:
-                    part.build(shapes[0])  # the call never uses this sublayer, which is a mistake, but it needs weights
+                if isinstance(part, self._dense) and not part.built and shape:
+                    part.build(shape)  # the call never uses this sublayer, which is a mistake, but it needs weights
                     self.unused.add(part)
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:

@@ -107,8 +107,8 @@ _ROLES = {
     "key": "keys|key|ks|k",
     "value": "values|value|val|vs|v",
     "attention_output": "attentionoutput|attnoutput|outputs|output|out|o|merge|final|combineheads|combine|concat|cproj",
-    "packed": "queryKeyValue|qkv|inproj|cattn|kqv",
-    "key_value": "kv|keyvalue",
+    "packed": "(?:query|queries)keys?values?|qkv|inproj|cattn|kqv",
+    "key_value": "kvs?|keys?values?",
 }
 _KINDS = "w|b|kernel|weights?|bias(?:es)?|linear|dense|layer|fc"
 _BEFORE = f"(?:head[0-9]+|to|{_KINDS}|proj|self|attn|att|i|ff(?=[qkv]))*"

@@ -83,8 +83,9 @@ class _Attention(keras.layers.Layer):
         given = x
         x = self.norm(x) if self.kind == "norm first" else x
         q, k, v = self._split(self.wq(x)), self._split(self.wk(x)), self._split(self.wv(x))
-        if self.kind == "rotary":
-            q, k = _rotate(q), _rotate(k)
+        if self.kind.startswith("rotary"):
+            base = 500_000.0 if self.kind.endswith("long") else 10_000.0
+            q, k = _rotate(q, base), _rotate(k, base)
         scores = keras.ops.softmax(q @ keras.ops.swapaxes(k, -1, -2) / (self.width // self.heads) ** 0.5)
         mixed = keras.ops.transpose(scores @ v, (0, 2, 1, 3))
         output = self.wo(keras.ops.reshape(mixed, x.shape))
@@ -95,9 +96,9 @@ class _Attention(keras.layers.Layer):
         return output
 
 
-def _rotate(x):
+def _rotate(x, base=10_000.0):
     half = x.shape[-1] // 2
-    angles = np.arange(x.shape[2])[:, None] / 10_000.0 ** (np.arange(half) / half)
+    angles = np.arange(x.shape[2])[:, None] / base ** (np.arange(half) / half)
     cosine, sine = (np.concatenate([each, each], -1) for each in (np.cos(angles), np.sin(angles)))
     turned = keras.ops.concatenate([-x[..., half:], x[..., :half]], axis=-1)
     return x * keras.ops.cast(cosine, x.dtype) + turned * keras.ops.cast(sine, x.dtype)
@@ -106,7 +107,8 @@ def _rotate(x):
 @pytest.mark.parametrize(
     ("kind", "choices", "says"),
     [
-        ("rotary", ("rotary-half",), "Rotary positions"),
+        ("rotary", ("rotary-half",), "Rotary positions (in halves):"),
+        ("rotary, long", ("rotary-half-base-500000",), "Rotary positions (in halves, with a base of 500,000)"),
         ("norm first", ("layer-norm-of-input",), "LayerNorm of the query's input"),
         ("residual, norm", ("adds-its-input", "layer-norm-of-output"), "A residual connection of its own"),
         ("averaged", ("scores-averaged",), "Scores averaged over the heads"),

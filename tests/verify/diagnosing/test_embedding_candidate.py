@@ -24,7 +24,12 @@ def base_of_a_thousand(position, d_model):
     return np.where(np.arange(d_model) % 2 == 0, np.sin(angles), np.cos(angles))
 
 
+def table_on_a_device(max_len, dim, device):
+    return positional_encoding(max_len, dim)
+
+
 def test_functions_of_a_length_and_a_width():
+    assert diagnose(table_on_a_device).right
     assert diagnose(positional_encoding).right
     assert diagnose(sines_then_cosines).convention.choices == ("sines-first", "positions-alone")
     assert diagnose(base_of_a_thousand).ids == ("positions-base-1000",)
@@ -204,3 +209,16 @@ def test_layers_that_take_a_number_of_positions():
         assert (found.verdict, found.convention.entry) == ("right", COUNT)
         assert "positions-alone" in found.convention.choices
     assert diagnose(ShiftedPositions).ids == ("positions-from-one",)
+
+
+def test_a_module_of_flax_that_takes_a_number_of_positions():
+    nn = pytest.importorskip("flax.linen")
+
+    class SinusoidalPositionalEncoding(nn.Module):
+        max_seq_length: int
+        emb_dim: int
+
+        def __call__(self, seq_len):
+            return positional_encoding(self.max_seq_length, self.emb_dim)[:, :seq_len]
+
+    assert diagnose(SinusoidalPositionalEncoding).right

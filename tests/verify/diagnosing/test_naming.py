@@ -54,6 +54,9 @@ def test_first_name_of_a_role_counts():
 @pytest.mark.parametrize(
     ("path", "found"),
     [
+        ("to_key_values.weight", ("key_value", False)),
+        ("to_queries_keys_values.bias", ("packed", True)),
+        ("to_kvs.kernel", ("key_value", False)),
         ("wq", ("query", False)),
         ("W_k.weight", ("key", False)),
         ("attention/value_dense/kernel", ("value", False)),

@@ -5,14 +5,17 @@ the same package.
 """
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from kmha.verify.choices.attention import BASES
 from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.calling import METHODS
 from kmha.verify.diagnosing.candidate import Candidate
@@ -61,13 +64,24 @@ def _owner(candidate: Candidate) -> Any:
 
 
 def _parts(candidate: Candidate) -> list[type]:
-    """Return the classes of the sublayers of the layers that the diagnosis has made."""
-    found: list[type] = []
+    """Return the classes of the layers that the diagnosis has made, and of their sublayers."""
+    return list(dict.fromkeys(type(part) for part in _modules(candidate)))
+
+
+def _modules(candidate: Candidate) -> Iterator[Any]:
     for made in getattr(candidate, "cache", {}).values():
         layer: Any = made[0] if isinstance(made, tuple) else None
-        modules = layer.modules() if hasattr(layer, "modules") else getattr(layer, "_flatten_layers", list)()
-        found += [type(part) for part in modules]
-    return list(dict.fromkeys(found))
+        yield from layer.modules() if hasattr(layer, "modules") else getattr(layer, "_flatten_layers", list)()
+
+
+def stated_bases(candidate: Candidate) -> frozenset[float]:
+    """Return what may be the base of rotary positions: known ones in the files of the code, or in its attributes."""
+    found = [value for part in _modules(candidate) for value in vars(part).values()]
+    for path in {each.path for each in functions_of(candidate)}:
+        with contextlib.suppress(OSError, UnicodeDecodeError):  # code of a notebook has no file
+            tree = frameworks.syntax_of(Path(path).read_text(encoding="utf-8"))
+            found += [each.value for each in ast.walk(tree) if isinstance(each, ast.Constant)]
+    return frozenset(BASES).intersection(float(each) for each in found if type(each) in (int, float))
 
 
 def _reachable(thing: Any, parts: list[type]) -> Iterator[Any]:
