@@ -7,6 +7,7 @@ built. A backbone that is new in KerasHub is built too, or reported.
 """
 
 import contextlib
+import gc
 import inspect
 import json
 import pathlib
@@ -138,6 +139,7 @@ def run(backbone):
     outputs = [keras.ops.convert_to_numpy(x) for x in keras.tree.flatten(backbone(inputs))]
     model = keras.Model(backbone.input, keras.tree.flatten(backbone.output))
     model.compile(keras.optimizers.SGD(-1.0, momentum=0.9), ["mse"] * len(outputs), jit_compile=False)
+    model.optimizer.build(model.trainable_variables)  # otherwise the step is traced twice
     targets = [random.normal(size=output.shape).astype(output.dtype) for output in outputs]
     loss = model.train_on_batch(inputs, targets)
     return [*outputs, np.asarray(loss), *gradients(model)]
@@ -190,7 +192,8 @@ def main(which, folder):
                 found[name] = count_and_run(models, name, folder)
             except Exception as error:
                 found[name] = f"raised {error!r}"
-            keras.backend.clear_session()
+            keras.utils.clear_session(free_memory=False)
+            gc.freeze()  # what is left is not looked at again
     (folder / "backbones.json").write_text(json.dumps(found))
 
 
