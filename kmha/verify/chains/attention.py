@@ -277,7 +277,8 @@ def run(trial: Trial, changes: Iterable[Mapping[str, Change]] = (), known: State
     if known is not None:
         names = list(steps)
         first = min((_first_index(names, name) for change in changes for name in change), default=0)
-        state |= {name: known[name] for name in names[:first]}
+        later = {*names[first:]}
+        state = {name: each for name, each in known.items() if name not in later} | state
         steps = {name: steps[name] for name in names[first:]}
     return run_steps(steps, state, state["changes"])
 

@@ -4,9 +4,11 @@ import pytest
 
 from kmha.layers import DecoderLayer, EncoderLayer
 from kmha.verify import tolerance
-from kmha.verify.chains.attention import ATTENTION, CHAINS, run
+from kmha.verify.chains.attention import ATTENTION, CHAINS, ImpossibleError, run
 from kmha.verify.chains.blocks import DECODER, ENCODER
 from kmha.verify.diagnosing.block_trials import BlockAccepts, draw_block
+from kmha.verify.diagnosing.matching import mistakes_of
+from kmha.verify.diagnosing.trials import Accepts, draw
 
 pytestmark = pytest.mark.sampled(4)
 
@@ -90,3 +92,24 @@ def test_each_attention_gets_its_masks():
     np.testing.assert_array_equal(state["call1"].allowed(), look_ahead & trial.query_mask[:, None, :])
     padding = np.broadcast_to(trial.key_mask[:, None, :], state["call2"].allowed().shape)
     np.testing.assert_array_equal(state["call2"].allowed(), padding)
+
+
+@pytest.mark.parametrize("chain", ["attention", "encoder", "decoder", "embedding"])
+def test_a_mistake_computes_the_same_from_known_results(chain):
+    """What comes before the first step that it changes is not computed again."""
+    drawn = draw(3, Accepts(mask=True, causal=True)) if chain == "attention" else draw_block(3, BlockAccepts(chain))
+    compared = 0
+    for trial in drawn[:3]:
+        known = run(trial)
+        for mistake in mistakes_of(chain):
+            try:
+                expected = run(trial, [mistake.changes])
+            except ImpossibleError:
+                with pytest.raises(ImpossibleError):
+                    run(trial, [mistake.changes], known)
+                continue
+            found = run(trial, [mistake.changes], known)
+            for name in ("output", "returned", "untouched"):
+                np.testing.assert_array_equal(found.get(name), expected.get(name), err_msg=f"{mistake.id}: {name}")
+            compared += 1
+    assert compared > 30

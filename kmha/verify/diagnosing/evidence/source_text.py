@@ -22,6 +22,7 @@ from kmha.verify.diagnosing.candidate import Candidate
 
 FRAMEWORKS = ("torch", "keras", "tensorflow", "jax", "flax", "haiku", "equinox", "numpy", "builtins", "einops", "math")
 LIMIT = 60  # maximum number of functions to read
+LARGE = 10_000  # hardly any other integer in code of attention is larger
 CONSTRUCTORS = ("Linear", "Dense", "Parameter", "Embedding", "EinsumDense", "LazyLinear")
 DRAWS = ("randn", "normal", "uniform", "rand", "glorot_uniform", "random_normal", "truncated_normal")
 
@@ -75,13 +76,17 @@ def _modules(candidate: Candidate) -> Iterator[Any]:
 
 
 def stated_bases(candidate: Candidate) -> frozenset[float]:
-    """Return what may be the base of rotary positions: known ones in the files of the code, or in its attributes."""
+    """Return what may be the base of rotary positions: known ones in the files of the code, or in its attributes.
+
+    Small integers are more often something else, such as a number of positions.
+    """
     found = [value for part in _modules(candidate) for value in vars(part).values()]
     for path in {each.path for each in functions_of(candidate)}:
         with contextlib.suppress(OSError, UnicodeDecodeError):  # code of a notebook has no file
             tree = frameworks.syntax_of(Path(path).read_text(encoding="utf-8"))
             found += [each.value for each in ast.walk(tree) if isinstance(each, ast.Constant)]
-    return frozenset(BASES).intersection(float(each) for each in found if type(each) in (int, float))
+    numbers = (float(each) for each in found if type(each) is float or (type(each) is int and each >= LARGE))
+    return frozenset(BASES).intersection(numbers)
 
 
 def _reachable(thing: Any, parts: list[type]) -> Iterator[Any]:
