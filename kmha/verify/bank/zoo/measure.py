@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,9 @@ def measure(
         progress: Function called with a description, the number of results and the number of all that are expected.
     """
     entries = dict(plan.entries())
-    found = [each for each in _read(file) if each["entry"] in entries and _wanted(each, plan)]
-    known = {_key(each) for each in found}
+    stored = (each for each in _read(file) if each["entry"] in entries and _wanted(each, plan))
+    known = {_key(each): each for each in stored}  # once each, if two runs wrote to the file at the same time
+    found = [*known.values()]
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as sink:
 
@@ -147,7 +148,7 @@ def _task(do: str, number: int, entry: Entry, **more: Any) -> dict[str, Any]:
 
 
 def _tasks(
-    plan: Plan, entries: Mapping[int, Entry], drawn: set[tuple[int, str]], known: set[tuple[Any, ...]]
+    plan: Plan, entries: Mapping[int, Entry], drawn: set[tuple[int, str]], known: Container[tuple[Any, ...]]
 ) -> Iterator[dict[str, Any]]:
     for number, entry in entries.items():
         for seed in range(plan.seed, plan.seed + plan.seeds):

@@ -162,3 +162,5 @@ def test_an_interrupted_measurement_resumes(tmp_path, monkeypatch):
     assert sorted(json.dumps(each, sort_keys=True) for each in again) == sorted(
         json.dumps(each, sort_keys=True) for each in first
     )
+    file.write_text(file.read_text() * 2)  # as two runs at the same time write it
+    assert len(measure.measure(plan, file)) == 4
