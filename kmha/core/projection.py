@@ -45,8 +45,11 @@ def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor
         side_by_side = kernel.transpose(0, 1).reshape(width, heads * head_size)  # (I, H·O)
         return _torch_product(inputs, side_by_side, bias, heads, head_size)  # (B, T, H, O)
     rows, sizes = ops.reshape(inputs, (-1, width)), ops.shape(inputs)[:-1]  # (B·T, I)
-    if eager.is_without_xla():
-        projected = _by_heads(rows, kernel)  # (H, B·T, O)
+    without_xla = eager.is_without_xla()
+    if without_xla or _are_few(rows, head_size):
+        projected = (
+            _by_heads(rows, kernel) if without_xla else ops.matmul(_repeated(rows, heads), kernel)
+        )  # (H, B·T, O)
         if bias is not None:
             projected = ops.add(projected, ops.expand_dims(bias, 1))
         return _positions_first(projected, sizes)  # (B, T, H, O)
@@ -137,6 +140,32 @@ def _by_heads(rows: Tensor, kernel: Tensor) -> Tensor:
         return ops.squeeze(by_heads, 0), gradient
 
     return run(rows, kernel)
+
+
+def _are_few(rows: Tensor, head_size: int) -> bool:
+    """Tell whether XLA copies `rows` (N, I) once for each head in less time than the kernel."""
+    count = rows.shape[0]  # unknown or symbolic in some graphs
+    return keras.backend.backend() in ("jax", "tensorflow") and isinstance(count, int) and 0 < 2 * count <= head_size
+
+
+def _repeated(rows: Tensor, count: int) -> Tensor:
+    """Return (H, N, I), `count` copies of `rows`.
+
+    The barrier keeps XLA from joining the products to one, for which it would copy the kernel.
+    """
+    repeated = ops.broadcast_to(rows, (count, *rows.shape))
+    if keras.backend.backend() == "jax":
+        from jax.lax import optimization_barrier  # other backends do without it
+
+        return optimization_barrier(repeated)
+    import tensorflow as tf  # other backends do without it
+    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+    @tf.custom_gradient
+    def barrier(x: Tensor) -> Tensor:
+        return gen_xla_ops.xla_optimization_barrier(input=[x])[0], lambda upstream: upstream
+
+    return barrier(repeated)
 
 
 def _from_heads(x: Tensor, kernel: Tensor) -> Tensor:

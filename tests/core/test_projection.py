@@ -75,6 +75,16 @@ def test_the_gradients_are_those_of_the_equation(batch, xla):
         assert is_close(one.numpy(), other.numpy(), "float64"), name
 
 
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("items", "copied"), [(B, False), (O, True)])
+def test_xla_copies_no_kernel_for_few_rows(items, copied):
+    import tensorflow as tf
+
+    project = tf.function(project_heads, jit_compile=True)
+    program = project.experimental_get_compiler_ir(_random(items, T, I), _random(H, I, O), None)(stage="optimized_hlo")
+    assert (f"[{I},{H * O}]" in program) == copied
+
+
 def test_an_empty_batch_stays_empty(run):
     assert tuple(run(project_heads, np.ones((0, T, I)), np.ones((H, I, O))).shape) == (0, T, H, O)
     assert tuple(run(merge_heads, np.ones((0, T, H, O)), np.ones((H, O, E))).shape) == (0, T, E)
