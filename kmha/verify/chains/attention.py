@@ -202,6 +202,13 @@ def _merged(state: State) -> np.ndarray:
     return matmul(state["joined"], kernel.reshape(-1, kernel.shape[-1]))
 
 
+def share_with_one_more(masked: np.ndarray) -> np.ndarray:
+    """Return Σ exp / (1 + Σ exp)."""
+    largest = np.maximum(masked.max(axis=-1, keepdims=True), 0.0)
+    total = np.exp(masked - largest).sum(axis=-1, keepdims=True)
+    return total / (total + np.exp(-largest))
+
+
 def matmul(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return the product, or raise `ImpossibleError` if the shapes do not match."""
     if left.shape[-1] != right.shape[-2]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import State, Step, Trial, allowed_with, allowed_without
+from kmha.verify.chains.attention import State, Step, Trial, allowed_with, allowed_without, share_with_one_more
 from kmha.verify.chains.embedding import turned
 from kmha.verify.choices.entry import register
 
@@ -244,6 +244,12 @@ for _rms, _kind, _says in ((False, "layer", "LayerNorm"), (True, "rms", "RMSNorm
     register(f"{_kind}-norm-of-heads", "norm of the heads", f"{_says} of the joined heads", joined=_of_output(_rms))
 for _rms, _kind, _says in ((False, "layer", "LayerNorm"), (True, "rms", "RMSNorm")):
     register(f"{_kind}-norm-of-output", "norm of the output", f"{_says} of the output", output=_of_output(_rms))
+register(
+    "softmax-with-one-more",
+    "softmax",
+    "a softmax with one added to the sum of the exponentials",
+    scores=lambda state, right: right(state) * share_with_one_more(state["masked"]),
+)
 register("causal-bottom-right", "causal corner", "a causal mask aligned at the bottom right", allowed=_bottom_right)
 register(
     "causal-without-mask",

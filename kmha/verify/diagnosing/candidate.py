@@ -6,8 +6,10 @@ as the shape of the mask, the order of weights without names, and the dtype that
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import itertools
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +21,7 @@ import numpy as np
 from kmha.verify.chains.attention import Trial
 from kmha.verify.choices import combinations
 from kmha.verify.diagnosing import frameworks, naming
-from kmha.verify.diagnosing.calling import CandidateError
+from kmha.verify.diagnosing.calling import METHODS, CandidateError
 from kmha.verify.diagnosing.conventions import (
     BATCH,
     HEADS,
@@ -39,6 +41,7 @@ from kmha.verify.diagnosing.trials import Accepts, AttentionTrials, Sizes
 # Trials that are repeated without asking for scores, because a layer may then compute in a faster way.
 WITHOUT_SCORES = ("self-attention", "mask", "causal")
 SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output to swap
+LOGITS = r"(?m)^\s*return .*,\s*qk\b"  # the product of query and key
 LARGEST, LONGEST = 16, 4  # upper limits of a smallest case, for B·T·S and for each of T and S
 
 
@@ -249,11 +252,22 @@ class Candidate:
         return []
 
     @property
+    def _definition(self) -> Any:
+        """The class or function that defines the candidate, or the layer whose call it is, or `None`."""
+        owner: Any = getattr(self, "layer", self)
+        return getattr(owner, "layer_class", None) or frameworks.function_of(getattr(owner, "function", None))
+
+    @property
     def module(self) -> str:
         """The name of the module that defines the candidate, or the layer whose call it is, or ""."""
-        owner: Any = getattr(self, "layer", self)
-        thing = getattr(owner, "layer_class", None) or frameworks.function_of(getattr(owner, "function", None))
-        return str(getattr(thing, "__module__", ""))
+        return str(getattr(self._definition, "__module__", ""))
+
+    @functools.cached_property
+    def returns_logits(self) -> bool:
+        """True if the code returns logits by the name that Whisper and its ports have for them."""
+        thing = self._definition
+        methods = [getattr(thing, name, None) for name in METHODS] if isinstance(thing, type) else [thing]
+        return any(re.search(LOGITS, frameworks.source_of(each)) for each in methods)
 
     def answer(self, trial: Trial) -> Answer:
         """Return the candidate's answer to a trial. An error that the candidate raises is an answer too."""
@@ -274,7 +288,9 @@ class Candidate:
         first = frameworks.numeric_array(first)
         dtype = str(first.dtype) if str(first.dtype) in ("float16", "float32", "bfloat16") else "float64"
         output = np.asarray(first, "float64")
-        if scores is not None:
+        if self.returns_logits:
+            scores = None
+        elif scores is not None:
             scores = self._scores_of_heads(np.asarray(frameworks.numeric_array(scores), "float64"), trial)
         elif self._returns_scores_alone(first, trial) and (alone := self._scores_of_heads(output, trial)) is not None:
             return Answer(alone @ trial.value, alone, dtype=dtype, scores_alone=True)

@@ -57,6 +57,10 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
             if parameter is not None and parameter.default is not EMPTY:
                 gaps.append((f"calls without `{parameter.name}`", False))
     accepts = getattr(candidate, "block_accepts", None)
+    if windows := [name for name in getattr(candidate, "made_guesses", ()) if "window" in name.lower()]:
+        gaps.append((f"`{windows[0]}` (kmha passed one that is longer than all inputs)", True))
+    if candidate.returns_logits:
+        gaps.append(("the logits that it returns as `qk`", False))
     if candidate.chain == "encoder" and accepts is not None:
         if accepts.causal and not any(each.trial.causal for each in found.results):
             gaps.append(("causal masks (its mask is for padding alone, or such calls raise an error)", True))

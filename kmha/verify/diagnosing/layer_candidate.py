@@ -18,6 +18,7 @@ import numpy as np
 from kmha.verify.chains.attention import Trial
 from kmha.verify.choices.attention import Extra
 from kmha.verify.diagnosing import config_objects, frameworks, guessing, naming, reproduction, trials
+from kmha.verify.diagnosing.caches.words import forget
 from kmha.verify.diagnosing.calling import (
     EMPTY,
     CandidateError,
@@ -633,6 +634,7 @@ class LayerCandidate(Candidate):
         layer, _ = self.make(trial)
         arguments = self._arguments(trial)
         copies = with_copies(arguments)
+        forget(layer)
         return self.adapter.call(layer, arguments, trial.training), copies
 
     @property

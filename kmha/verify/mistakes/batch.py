@@ -23,6 +23,8 @@ def _positions_first(state: State, right: Step) -> Any:
     """Read (B, P, …) as (P, B, …), so that items attend to each other at each position."""
     if state["trial"].core:
         raise ImpossibleError("the core has heads where the layer has positions")
+    if state["trial"].query.shape[0] == 1:
+        raise ImpossibleError("there may be no axis of items to swap")
     return {role: np.swapaxes(array, 0, 1) for role, array in right(state).items()}
 
 

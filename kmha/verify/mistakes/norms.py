@@ -235,6 +235,10 @@ def _around_zero(state: State, right: Step) -> Any:
     return lambda x: np.mean(x**2, axis=state["norm_axes"], keepdims=True)
 
 
+def _mean_squared(state: State, right: Step) -> Any:
+    return lambda x: np.mean(x, axis=state["norm_axes"], keepdims=True) ** 2
+
+
 def _not_centred(state: State, right: Step) -> Any:
     return lambda x: x
 
@@ -252,6 +256,12 @@ for _id, _says, _source, _changes in (
         "You took the mean of the squares as the variance. Subtract the mean before you square.",
         BA,
         {"variance": _around_zero},
+    ),
+    (
+        "mean-squared",
+        "You took the square of the mean as the variance. Take the mean of the squares.",
+        "Zhang & Sennrich 2019, arXiv 1910.07467, equation 4",
+        {"variance": _mean_squared},
     ),
     ("not-centred", "You did not subtract the mean. Subtract it before you divide.", BA, {"centre": _not_centred}),
     (

@@ -55,6 +55,23 @@ register(
     mixed=lambda state, right: matmul(np.swapaxes(state["dropped"], -1, -2), state["heads"]["value"]),
 )
 
+
+def _at_query(state: State, right: Step) -> Any:
+    scores, values = state["dropped"], state["heads"]["value"]
+    if scores.shape[-2] != scores.shape[-1]:
+        raise ImpossibleError("there are not as many values as queries")
+    return scores.sum(-1, keepdims=True) * values
+
+
+register(
+    "mix-at-query",
+    "You multiplied each score by the value at the query's own position, so that values are not mixed. Multiply it by "
+    "the value at its key's position, and sum over the keys.",
+    MIX,
+    PAPER,
+    mixed=_at_query,
+)
+
 SCALE = "the line that scales the product of query and key"
 
 
@@ -93,6 +110,13 @@ for _id, _says, _exponent, _source in (
         0.5,
         "esceptico/perceiver-io#9, rasbt/LLMs-from-scratch#856",
     ),
+    (
+        "fourth-root",
+        "You divided the logits by the fourth root of O, as if only one of query and key were scaled by it. Divide "
+        "them by √O: scale both, or one of them by 1/√O.",
+        -0.25,
+        PAPER,
+    ),
     ("multiplied-without-root", "You multiplied the logits by O. Divide them by √O.", 1, PAPER),
 ):
     register(f"scale-{_id}", _says, SCALE, _source, scale=_power("O", _exponent))
@@ -113,6 +137,13 @@ for _id, _divisor, _letters, _exponent, _source in (
         _source,
         scale=_power(_letters, _exponent),
     )
+register(
+    "scale-half-of-inverse",
+    "You divided the logits by 2·O: `O ** -1 / 2` is half of 1/O. Divide them by √O, with `O ** -0.5`.",
+    SCALE,
+    PAPER,
+    scale=lambda state, right: 0.5 / state["heads"]["query"].shape[3],
+)
 register(
     "scale-size-over-heads",
     "You divided the logits by √(O/H): you divided the head size by the number of heads once more. Divide them by √O.",

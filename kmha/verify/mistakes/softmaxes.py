@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import State, Step, normalised, softmax
+from kmha.verify.chains.attention import State, Step, normalised, share_with_one_more, softmax
 from kmha.verify.mistakes.entry import register
 
 PAPER = "Vaswani et al. 2017, section 3.2.1"
@@ -83,13 +83,6 @@ def _without_keepdims(masked: np.ndarray, subtracted: Any) -> np.ndarray:
 def _log_softmax(masked: np.ndarray) -> np.ndarray:
     shifted = masked - masked.max(-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-
-
-def _with_one(masked: np.ndarray) -> np.ndarray:
-    """Return Σ exp / (1 + Σ exp)."""
-    largest = np.maximum(masked.max(axis=-1, keepdims=True), 0.0)
-    total = np.exp(masked - largest).sum(axis=-1, keepdims=True)
-    return total / (total + np.exp(-largest))
 
 
 def _shifted(masked: np.ndarray) -> np.ndarray:
@@ -196,7 +189,7 @@ for _name, _says, _source, _change in (
         "one-more",
         "You added one to the sum of the exponentials, so rows sum to less than one. Divide by the sum alone.",
         "a proposal: karpathy/llama2.c#59, kyegomez/AttentionIsOFFByOne#5",
-        lambda state, right: right(state) * _with_one(state["masked"]),
+        lambda state, right: right(state) * share_with_one_more(state["masked"]),
     ),
     (
         "overflow",

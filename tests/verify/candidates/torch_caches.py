@@ -83,6 +83,34 @@ class OfUnknownWeights(Returned):
         self.q_proj = nn.Sequential(nn.Linear(12, 5), nn.Linear(5, 12))
 
 
+class OfConfig(Returned):
+    """A layer of a configuration object."""
+
+    def __init__(self, config):
+        super().__init__(config.n_embd, config.n_head, "corner")
+
+
+class Remembers(nn.Module):
+    """Keeps all keys and values until it is told to forget them."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.heads, self.past = num_heads, []
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def reset(self):
+        self.past = []
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        self.past.append((k, v))
+        k, v = (torch.cat(each, dim=2) for each in zip(*self.past, strict=True))
+        mask = torch.ones(length, k.shape[2], dtype=torch.bool).tril(k.shape[2] - length)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, mask)
+        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+
 class Prepared(nn.Module):
     """The caller's dict of keys and values, in which the caller counts the positions too."""
 

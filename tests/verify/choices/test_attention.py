@@ -86,7 +86,8 @@ class _Attention(keras.layers.Layer):
         if self.kind.startswith("rotary"):
             base = 500_000.0 if self.kind.endswith("long") else 10_000.0
             q, k = _rotate(q, base), _rotate(k, base)
-        scores = keras.ops.softmax(q @ keras.ops.swapaxes(k, -1, -2) / (self.width // self.heads) ** 0.5)
+        qk = q @ keras.ops.swapaxes(k, -1, -2) / (self.width // self.heads) ** 0.5
+        scores = softmax_one(qk) if self.kind == "quiet" else keras.ops.softmax(qk)
         mixed = keras.ops.transpose(scores @ v, (0, 2, 1, 3))
         output = self.wo(keras.ops.reshape(mixed, x.shape))
         if self.kind == "averaged":
@@ -94,6 +95,11 @@ class _Attention(keras.layers.Layer):
         if self.kind == "residual, norm":
             return self.norm(given + output)
         return output
+
+
+def softmax_one(x):
+    zero = keras.ops.zeros_like(x[..., :1])
+    return keras.ops.softmax(keras.ops.concatenate([x, zero], axis=-1))[..., :-1]
 
 
 def _rotate(x, base=10_000.0):
@@ -112,6 +118,7 @@ def _rotate(x, base=10_000.0):
         ("norm first", ("layer-norm-of-input",), "LayerNorm of the query's input"),
         ("residual, norm", ("adds-its-input", "layer-norm-of-output"), "A residual connection of its own"),
         ("averaged", ("scores-averaged",), "Scores averaged over the heads"),
+        ("quiet", ("softmax-with-one-more",), "A softmax with one added to the sum of the exponentials"),
     ],
 )
 def test_choices_are_recognised_and_stated(kind, choices, says):
@@ -119,6 +126,18 @@ def test_choices_are_recognised_and_stated(kind, choices, says):
     found = diagnose(layer)
     assert (found.verdict, found.convention.choices) == ("right", choices)
     assert any(line.startswith(says) and "taken as intended" in line for line in report.remarks(found))
+
+
+def test_logits_that_are_returned_by_name_are_not_judged():
+    class Attention(_Attention):
+        def call(self, x):
+            q, k = self._split(self.wq(x)), self._split(self.wk(x))
+            qk = q @ keras.ops.swapaxes(k, -1, -2) / (self.width // self.heads) ** 0.5
+            return super().call(x), qk
+
+    found = diagnose(Attention)
+    assert found.right
+    assert "the logits that it returns as `qk`" in str(found).replace("\n", " ")
 
 
 @pytest.mark.slow

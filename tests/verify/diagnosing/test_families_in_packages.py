@@ -48,6 +48,30 @@ def test_a_family_is_read(candidate, name, settings, given, says, scale):
     assert not scale or says in " ".join(str(found).split())
 
 
+def test_a_window_that_is_never_reached_is_not_tested():
+    """A window of 64 positions hides nothing from the few positions of a call."""
+    torch = pytest.importorskip("torch")
+
+    class Local(torch.nn.Module):
+        def __init__(self, dim, num_heads, window_size):
+            super().__init__()
+            self.heads, self.window_size = num_heads, window_size
+            self.qkv, self.out = torch.nn.Linear(dim, 3 * dim), torch.nn.Linear(dim, dim)
+
+        def forward(self, x):
+            batch, length, width = x.shape
+            q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+            places = torch.arange(length)
+            near = places[:, None] - places < self.window_size
+            y = torch.nn.functional.scaled_dot_product_attention(q, k, v, near)
+            return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+    found = diagnose(Local)
+    assert found.right
+    says = "`window_size` (kmha passed one that is longer than all inputs)"
+    assert {"says": says, "important": True} in found.to_dict()["untested"]
+
+
 def test_a_mask_of_queries_and_keys_alone(candidate):
     """It was said to take padding for queries, since (B, S) is (T, S) where B = T."""
     pytest.importorskip("torch")

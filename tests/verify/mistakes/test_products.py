@@ -11,6 +11,7 @@ OUTPUTS = {
     "logits-key-query": lambda p: p.mix(p.soft(np.einsum("bhts->bhst", p.logits()))),
     "mix-key": lambda p: p.mix(p.scores(), p.k),
     "mix-key-value-swapped": lambda p: p.mix(p.soft(p.logits(k=p.v)), p.k),
+    "mix-at-query": lambda p: p.mix(np.einsum("bhts,tu->bhtu", p.scores(), np.eye(p.T))),
     "mix-scores-transposed": lambda p: np.einsum("bhts,btho->bhso", p.scores(), p.v),
 }
 
@@ -29,6 +30,8 @@ DIVISORS = {
     "scale-without-root": lambda p: p.O,
     "scale-multiplied": lambda p: p.O**-0.5,
     "scale-multiplied-without-root": lambda p: 1 / p.O,
+    "scale-fourth-root": lambda p: p.O**0.25,
+    "scale-half-of-inverse": lambda p: 2 * p.O,
     "scale-all-heads": lambda p: (p.H * p.O) ** 0.5,
     "scale-all-heads-without-root": lambda p: p.H * p.O,
     "scale-features": lambda p: p.x.shape[-1] ** 0.5,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing import config_objects, frameworks, naming
 from kmha.verify.diagnosing.caches import words
 from kmha.verify.diagnosing.calling import CandidateError, constructor, parameters, values_by_role
 from kmha.verify.diagnosing.copies import copied
@@ -55,23 +55,27 @@ class Callee:
         self.defaults = copy.deepcopy(getattr(self.original, "__defaults__", None))
 
     def _constructed(self, thing: type) -> Any:
-        found = constructor(thing)
-        arguments = {name: value for name, value in self.given.items() if name in found}
+        written = constructor(thing)
+        found = config_objects.expanded(written, thing, frameworks.source_of(thing))
+        arguments = {name: each.default for name, each in found.items() if "." in name}
         for name, parameter in found.items():
-            role = naming.argument(name)
-            if name in arguments or (role is None and parameter.default is not inspect.Parameter.empty):
+            own = name.rpartition(".")[2]
+            role = naming.argument(own)
+            if name in self.given:
+                arguments[name] = self.given[name]
+            elif role is None and parameter.default is not inspect.Parameter.empty:
                 continue
-            if role in _MADE:
+            elif role in _MADE:
                 arguments[name] = _MADE[role]
-            elif words.is_one_of(name, words.LAYERS):
+            elif words.is_one_of(own, words.LAYERS):
                 arguments[name] = 1
-            elif words.is_one_of(name, words.LENGTH):
+            elif words.is_one_of(own, words.LENGTH):
                 arguments[name] = LENGTH
-            elif words.is_one_of(name, words.BATCH):
+            elif words.is_one_of(own, words.BATCH):
                 arguments[name] = 4
             elif parameter.default is inspect.Parameter.empty:
                 raise CandidateError(f"{thing.__name__}: kmha does not know the argument `{name}`.")
-        return thing(**arguments)
+        return thing(**config_objects.folded(arguments, written))
 
     def _parameters(self) -> dict[str, inspect.Parameter]:
         thing = self.original

@@ -1,9 +1,11 @@
 """Names that people give to what belongs to a key/value cache."""
 
+import contextlib
 import re
 from collections.abc import Iterable
 from typing import Any
 
+from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.naming import plain
 
 # Arguments of a call, for each role. A call may take two caches, one for keys and one for values.
@@ -60,6 +62,13 @@ def methods(thing: Any, pattern: re.Pattern[str]) -> list[str]:
     kind = thing if isinstance(thing, type) else type(thing)
     names = [name for name in dir(kind) if pattern.match(name.strip("_")) and callable(getattr(kind, name, None))]
     return sorted(names, key=lambda name: name.startswith("_"))
+
+
+def forget(thing: Any) -> None:
+    """Call the methods that empty an object's own cache, so that the next call knows nothing of those before."""
+    for method in methods(thing, RESETS):
+        with contextlib.suppress(Exception, SystemExit), quietly():  # untrusted code may raise anything
+            getattr(thing, method)()
 
 
 def is_one_of(name: str, names: str) -> bool:

@@ -51,6 +51,16 @@ def test_a_caller_that_appends(candidate):
     assert "cache-loses-last" in diagnose(candidate("torch_caches", "ReturnsNew")(wrong="last lost")).ids
 
 
+def test_a_class_that_takes_a_configuration(candidate):
+    pytest.importorskip("torch")
+    assert diagnose(candidate("torch_caches", "OfConfig")).ids == ("cache-causal-corner",)
+
+
+def test_a_layer_forgets_its_own_cache_between_calls(candidate):
+    pytest.importorskip("torch")
+    assert diagnose(candidate("torch_caches", "Remembers")).right
+
+
 def test_no_cache():
     def attention(query, key, value, mask=None):
         return value
