@@ -6,13 +6,14 @@ of a normalization of queries and keys.
 
 import dataclasses
 import functools
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import State, Step, Trial, allowed_with, allowed_without, share_with_one_more
+from kmha.verify.chains.attention import Change, State, Step, Trial, allowed_with, allowed_without, share_with_one_more
 from kmha.verify.chains.embedding import turned
 from kmha.verify.choices.entry import register
 
@@ -170,6 +171,30 @@ def states(base: float, trial: Trial) -> bool:
     return base == BASE or base in trial.more.get("bases", ())
 
 
+def slopes_of(heads: int, interpolated: bool) -> np.ndarray:
+    """Return the slopes of linear biases for each head, as Press et al. 2022 (arXiv 2108.12409) have them.
+
+    Their code interpolates for numbers of heads that are no power of two. Other code has a geometric series for all.
+
+    >>> slopes_of(4, True).tolist()
+    [0.25, 0.0625, 0.015625, 0.00390625]
+    """
+    power = 2 ** int(math.log2(heads)) if interpolated else heads
+    first = 2.0 ** (-8.0 / power * np.arange(1, power + 1))
+    return np.concatenate([first, 2.0 ** (-4.0 / power * np.arange(1, 2 * power + 1, 2))[: heads - power]])
+
+
+def _linear_biases(interpolated: bool, symmetric: bool) -> Change:
+    def change(state: State, right: Step) -> Any:
+        scaled = right(state)
+        rows, columns = scaled.shape[-2:]
+        ahead = np.arange(columns) - np.arange(columns - rows, columns)[:, None]  # how far the key is after the query
+        slopes = slopes_of(scaled.shape[1], interpolated)[:, None, None]
+        return scaled + slopes * (-np.abs(ahead) if symmetric else ahead)
+
+    return change
+
+
 def _null_arrays(state: State) -> list[np.ndarray]:
     """Return the learned key and value, each (H, O)."""
     _, heads, _, size = state["biased"]["query"].swapaxes(1, 2).shape
@@ -233,6 +258,14 @@ for _id, _says, _interleaved, _base in kinds_of_rotary():
         functools.partial(states, _base),
         heads=rotary(_interleaved, _base),
     )
+for _interpolated, _of in ((True, "interpolated"), (False, "geometric")):
+    for _symmetric, _which in ((False, "of earlier keys"), (True, "on both sides")):
+        register(
+            f"linear-biases-{_of}{'-symmetric' if _symmetric else ''}",
+            "linear biases",
+            f"linear biases {_which} (ALiBi, with {_of} slopes)",
+            scaled=_linear_biases(_interpolated, _symmetric),
+        )
 register("null-key", "null key", "a learned key and value", heads=_with_null, allowed=_allowed_with_null)
 register(
     "adds-its-input",

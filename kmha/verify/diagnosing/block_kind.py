@@ -11,7 +11,7 @@ from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.block_candidate import chain_of
 from kmha.verify.diagnosing.block_weights import FORWARD, check_attends, squeezed
 from kmha.verify.diagnosing.calling import Parameters, call_parameters, constructor, roles_by_place
-from kmha.verify.diagnosing.embedding_candidate import is_embedding
+from kmha.verify.diagnosing.embedding_candidate import is_embedding, word_of_code
 from kmha.verify.diagnosing.layer_adapters import adapter_of
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.weights import Variable, without_extras
@@ -41,7 +41,7 @@ def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> st
     variables = [] if copy is None else adapter.variables(copy)
     # What adds an encoding to its input need not have a name that says so.
     inner = [] if copy is None or variables else [type(part).__name__ for part in adapter.parts(copy)]
-    names = [layer_class.__name__, *(inner if len(inner) == 1 else [])]
+    names = [layer_class.__name__, *(inner if len(inner) == 1 else []), word_of_code(layer_class)]
     if any(is_embedding(name, made if copy is None else {}, called, variables) for name in names):
         return "embedding"
     check_attends(layer_class.__name__, variables)

@@ -26,6 +26,7 @@ BY_PLACE = {
     "output": (OUTPUT, OF_HEADS),
     "": (INPUT, OUTPUT, HEADS),
 }
+SLOPES = r"alibi|slopes?\b|linear.?bias"
 ONE_MORE = r"softmax_?(1|one|plus_?one)\b|quiet_?(softmax|attention)"  # names of the softmax with one more in its sum
 GROUPS = ("rotary positions", "own residual connection")  # decisions that need no further weights
 
@@ -66,6 +67,7 @@ def attention_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> 
     groups |= {"null key"} if null else set()
     groups |= {*NORMS} if len(extras) > len(null) else set()
     groups |= {"returned scores"} if averaged or swapped else set()
+    groups |= {"linear biases"} if mentions(candidate, SLOPES) else set()
     groups |= {"softmax"} if mentions(candidate, ONE_MORE) else set()
     trial = answered[0].trial
     if mentions(candidate, naming.ROTARY.pattern):

@@ -89,7 +89,8 @@ class EmbeddingCandidate(LayerCandidate):
         super().__init__(thing, name, given, *said)
         self.built = not isinstance(thing, type)
         self.adapter.encodes = True
-        self.rotates = bool(naming.ROTARY.search(self.layer_class.__name__.lower()))
+        named = f"{self.layer_class.__name__.lower()} {word_of_code(self.layer_class)}"
+        self.rotates = bool(naming.ROTARY.search(named))
         variables = self.adapter.variables(self.thing) if self.built else []
         buffers = list(self.thing.buffers()) if hasattr(self.thing, "buffers") and self.built else []
         shapes = [each.shape for each in (*variables, *buffers) if len(squeezed(each.shape)) == 2]
@@ -473,6 +474,16 @@ def encoding_roles(found: Parameters, said: Mapping[str, str] = MappingProxyType
         elif each.default is EMPTY and naming.plain(name) not in PLACES:
             return None
     return roles if len(roles) == 2 else None
+
+
+def word_of_code(layer_class: type) -> str:
+    """Return "rotary" or "positional" if a class computes sines for that and no attention, by its code, or ""."""
+    code = frameworks.source_with_helpers(layer_class).lower()
+    if not re.search(r"\bsin\b", code) or re.search("softmax|attention|attn", code):
+        return ""
+    return (
+        "rotary" if naming.ROTARY.search(code) else "positional" if re.search(r"position|pos_?enc|\bpe\b", code) else ""
+    )
 
 
 def is_embedding(name: str, made: Mapping[str, str], called: Mapping[str, str], variables: Sequence[Variable]) -> bool:

@@ -7,6 +7,7 @@ import ast
 import contextlib
 import dis
 import functools
+import importlib
 import inspect
 import sys
 import textwrap
@@ -195,6 +196,25 @@ def called_by(function: Any) -> Iterator[Any]:
             if inspect.isfunction(value) and id(value) not in seen:
                 seen.add(id(value))
                 waiting.append(value)
+
+
+def has_complex_buffers(module: Any) -> bool:
+    """Return whether a torch module has complex buffers, such as a table of rotary positions."""
+    return any(buffer.is_complex() for buffer in module.buffers())
+
+
+def converted(module: Any, dtype: str) -> Any:
+    """Convert a torch module to a dtype, without its complex buffers, of which torch would keep the real part alone."""
+    kept = [
+        (part, name, buffer)
+        for part in module.modules()
+        for name, buffer in part._buffers.items()
+        if buffer is not None and buffer.is_complex()
+    ]
+    module.to(getattr(importlib.import_module("torch"), dtype))
+    for part, name, buffer in kept:
+        part._buffers[name] = buffer
+    return module
 
 
 def source_with_helpers(kind: type) -> str:

@@ -180,6 +180,7 @@ class TorchAdapter(Adapter):
 
     Attributes:
         unregistered: Names of plain lists of modules, whose weights torch does not know.
+        made_as: How a script makes a module in a dtype: the lines before it, and the call after its constructor.
     """
 
     framework = "torch"
@@ -187,13 +188,20 @@ class TorchAdapter(Adapter):
 
     def __init__(self) -> None:
         self.unregistered: set[str] = set()
+        self.made_as: tuple[list[str], str] = [], ".to(torch.{})"
 
     def working_copy(self, layer: Any) -> Any:
         """Return a copy, because the diagnosis changes the module's dtype and mode."""
         return self._with_registered(copied(layer))
 
     def new(self, layer_class: Any, arguments: Mapping[str, Any], dtype: str) -> Any:
-        return self._with_registered(layer_class(**arguments)).to(_dtype(dtype))
+        return self._converted(self._with_registered(layer_class(**arguments)), dtype)
+
+    def _converted(self, layer: Any, dtype: str) -> Any:
+        """Return a module with numbers of a dtype. Complex buffers stay, of which torch would keep the real part."""
+        if frameworks.has_complex_buffers(layer):
+            self.made_as = ["torch.set_default_dtype(torch.{})"], ""
+        return frameworks.converted(layer, dtype)
 
     def _with_registered(self, layer: Any) -> Any:
         """Replace each plain list of modules that are nowhere else, so that their weights can be set.
@@ -213,9 +221,9 @@ class TorchAdapter(Adapter):
 
     def build(self, layer: Any, arguments: Mapping[str, Any], dtype: str) -> None:
         """Make the weights of lazy modules, by a first call."""
-        layer.to(_dtype(dtype))
+        self._converted(layer, dtype)
         self.call(layer, arguments, False)
-        layer.to(_dtype(dtype))
+        self._converted(layer, dtype)
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
         import torch
@@ -271,7 +279,7 @@ class TorchAdapter(Adapter):
     def seeded(self, made: str, call: str, dtype: str) -> list[str]:
         """Return lines that make a module with weights drawn by seed."""
         return [
-            f"layer = {made}.to(torch.{dtype}).eval()",
+            *self._made(made, dtype),
             f"{call}  # makes the weights of lazy modules",
             f"rng = np.random.default_rng({SEED})",
             "for parameter in layer.parameters():",
@@ -283,8 +291,11 @@ class TorchAdapter(Adapter):
         given = [(slot.variable.path, f"torch.tensor({array})") for slot, array in zip(slots, weights, strict=True)]
         arrays = ",\n    ".join(f"{path!r}: {array}" for path, array in given)
         loaded = [f"layer.load_state_dict({{\n    {arrays},\n}}, strict=False)"] if arrays else []
-        made = f"layer = {made}.to(torch.{dtype}).eval()"
-        return [made, f"{call}  # makes the weights of lazy modules", *loaded]
+        return [*self._made(made, dtype), f"{call}  # makes the weights of lazy modules", *loaded]
+
+    def _made(self, made: str, dtype: str) -> list[str]:
+        before, after = self.made_as
+        return [*(line.format(dtype) for line in before), f"layer = {made}{after.format(dtype)}.eval()"]
 
 
 def _settings(layer: Any) -> dict[str, Any]:

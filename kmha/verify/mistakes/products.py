@@ -193,3 +193,34 @@ register(
     biased=_scaled_kernel,
     scaled=lambda state, right: state["logits"],
 )
+
+
+def _biases(state: State, right: Step) -> Any:
+    """Return what a design choice adds to the scaled logits, such as linear biases."""
+    added = right(state) - state["logits"] * state["scale"]
+    if not added.any():
+        raise ImpossibleError("nothing is added to the logits")
+    return added
+
+
+for _id, _says, _factor in (
+    (
+        "opposite",
+        "You rewarded far keys: the biases grow with the distance. Subtract slope · distance.",
+        lambda h: -1.0,
+    ),
+    (
+        "from-one",
+        "You started the slopes of the linear biases at 1. With H heads, start at 2^(-8/H), and multiply by it.",
+        lambda h: 2.0 ** (8 / h),
+    ),
+):
+    register(
+        f"linear-biases-{_id}",
+        _says,
+        "the biases that you add to the logits",
+        "Press et al. 2022, arXiv 2108.12409, section 3",
+        scaled=lambda state, right, of=_factor: (
+            state["logits"] * state["scale"] + _biases(state, right) * of(state["logits"].shape[1])
+        ),
+    )

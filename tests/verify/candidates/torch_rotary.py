@@ -103,3 +103,25 @@ class TokenPositionEmbedding(nn.Module):
         angles = torch.outer(torch.arange(ids.shape[1], dtype=torch.float64), 10_000.0**-exponents)
         sines = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
         return self.embedding(ids) * self.d_model**0.5 + sines
+
+
+class TurnsComplex(nn.Module):
+    """Attention that turns queries and keys by a table of complex numbers."""
+
+    def __init__(self, dim, n_heads, max_seq_len=64, scale=True):
+        super().__init__()
+        self.n_heads, self.scale = n_heads, scale
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        half = dim // n_heads // 2
+        angles = torch.outer(torch.arange(max_seq_len), 10_000.0 ** (-torch.arange(half) / half))
+        self.register_buffer("freqs_cis", torch.polar(torch.ones_like(angles), angles))
+
+    def rotate(self, x):
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2).to(self.freqs_cis.real.dtype))
+        return torch.view_as_real(pairs * self.freqs_cis[: x.shape[1], None]).flatten(3).to(x.dtype)
+
+    def forward(self, x):
+        q, k, v = (linear(x).unflatten(-1, (self.n_heads, -1)) for linear in (self.wq, self.wk, self.wv))
+        logits = torch.einsum("bthd,bshd->bhts", self.rotate(q), self.rotate(k))
+        scores = (logits / q.shape[-1] ** 0.5 if self.scale else logits).softmax(-1)
+        return self.wo(torch.einsum("bhts,bshd->bthd", scores, v).flatten(2))

@@ -7,7 +7,7 @@ import pytest
 from kmha.verify import diagnose
 from kmha.verify.chains.attention import Trial, run
 from kmha.verify.choices import CHOICES
-from kmha.verify.choices.attention import Extra, normalized, place_of, rotated
+from kmha.verify.choices.attention import Extra, normalized, place_of, rotated, slopes_of
 from kmha.verify.diagnosing import report
 
 pytestmark = pytest.mark.sampled(4)
@@ -165,3 +165,29 @@ def test_bottom_right_causal_is_a_choice():
 
     found = diagnose(attention)
     assert (found.verdict, found.convention.choices) == ("right", ("causal-bottom-right",))
+
+
+@pytest.mark.parametrize("heads", [4, 6])
+def test_the_slopes_of_linear_biases(heads):
+    """For 6 heads, the code of the paper takes the slopes of 4, and every other one of 8."""
+    four, eight = ([2 ** (-8 * (i + 1) / n) for i in range(n)] for n in (4, 8))
+    assert slopes_of(heads, True) == pytest.approx([*four, *eight[::2]][:heads])
+    assert slopes_of(heads, False) == pytest.approx([2 ** (-8 * (i + 1) / heads) for i in range(heads)])
+
+
+@pytest.mark.parametrize("wrong", ["", "linear-biases-opposite", "linear-biases-from-one"])
+def test_linear_biases_are_a_choice_and_have_mistakes(wrong):
+    def alibi_attention(q, k, v):
+        """q, k, v: (batch, heads, positions, size)"""
+        heads, positions = q.shape[1:3]
+        slopes = 2.0 ** (-8 * (np.arange(heads) + (wrong != "linear-biases-from-one")) / heads)
+        far = np.arange(positions) - np.arange(positions)[:, None]
+        bias = slopes[:, None, None] * far * (-1 if wrong == "linear-biases-opposite" else 1)
+        logits = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1]) + bias
+        logits = np.where(far > 0, -np.inf, logits)
+        powers = np.exp(logits - logits.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True) @ v
+
+    found = diagnose(alibi_attention)
+    assert found.ids == ((wrong,) if wrong else ()), found
+    assert found.convention.choices == ("linear-biases-geometric",)

@@ -1,5 +1,6 @@
 """Embeddings and positional encodings alone."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -222,3 +223,37 @@ def test_a_module_of_flax_that_takes_a_number_of_positions():
             return positional_encoding(self.max_seq_length, self.emb_dim)[:, :seq_len]
 
     assert diagnose(SinusoidalPositionalEncoding).right
+
+
+def _rotate(x, cos, sin):
+    half = x.shape[-1] // 2
+    turned = keras.ops.concatenate([-x[..., half:], x[..., :half]], axis=-1)
+    return x * keras.ops.cast(cos, x.dtype) + turned * keras.ops.cast(sin, x.dtype)
+
+
+def test_code_tells_what_the_name_of_a_class_does_not():
+    """They were read as attention."""
+
+    class First(keras.layers.Layer):
+        def __init__(self, d_model, max_len=64):
+            super().__init__()
+            rates = 10000.0 ** (-np.arange(0, d_model, 2) / d_model)
+            angles = np.arange(max_len)[:, None] * rates
+            self.pe = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(max_len, d_model)
+
+        def call(self, x):
+            return x + keras.ops.cast(self.pe[: x.shape[1]], x.dtype)
+
+    class Second(keras.layers.Layer):
+        def __init__(self, head_dim):
+            super().__init__()
+            self.rates = 10000.0 ** (-np.arange(0, head_dim, 2) / head_dim)
+
+        def call(self, q, k):
+            angles = np.arange(q.shape[2])[:, None] * self.rates
+            cos, sin = (np.concatenate([of(angles), of(angles)], axis=-1) for of in (np.cos, np.sin))
+            return _rotate(q, cos, sin), _rotate(k, cos, sin)
+
+    for each in (First, Second):
+        found = diagnose(each)
+        assert (found.verdict, found.candidate.chain) == ("right", "embedding"), found

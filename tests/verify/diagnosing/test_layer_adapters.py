@@ -148,3 +148,14 @@ def test_sublayers_that_a_call_does_not_use_are_forgotten_with_their_layer(candi
         ]
         gc.collect()
         assert all(each.used for each in variables(""))
+
+
+def test_complex_buffers_stay_complex(candidate):
+    """torch drops their imaginary part in `.to(torch.float64)`, so that right rotary code was said to differ."""
+    pytest.importorskip("torch")
+    thing = candidate("torch_rotary", "TurnsComplex")
+    assert diagnose(thing).right
+    found = diagnose(thing, arguments={"scale": False})
+    assert found.ids == ("scale-missing",)
+    assert "torch.set_default_dtype(torch.float64)" in found.code()
+    assert ".to(torch.float64)" not in found.code()

@@ -115,6 +115,7 @@ CASES = {
     "norm-unbiased": ((2,), _root(less=1)),
     "norm-variance-summed": ((2,), lambda d, _: math.sqrt(_squares(d) + EPSILON)),
     "norm-variance-around-zero": ((2,), lambda _, x: math.sqrt(_squares(x) / 5 + EPSILON)),
+    "norm-mean-squared": ((2,), lambda _, x: math.sqrt((sum(x) / 5) ** 2 + EPSILON)),
     "norm-not-centred": ((2,), _root(), False),
     "norm-root-mean-square": ((2,), lambda _, x: math.sqrt(_squares(x) / 5 + EPSILON), False),
     "norm-moving-statistics": ((2,), lambda d, _: math.sqrt(1 + EPSILON), False),

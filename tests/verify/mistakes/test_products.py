@@ -1,8 +1,11 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
-from kmha.verify.chains.attention import ImpossibleError
-from kmha.verify.mistakes import products
+from kmha.verify.chains.attention import ImpossibleError, run
+from kmha.verify.choices import CHOICES
+from kmha.verify.mistakes import BANK, products
 
 OUTPUTS = {
     "logits-query-query": lambda p: p.mix(p.soft(p.logits(k=p.q))),
@@ -78,5 +81,25 @@ def test_scale_not_of_the_core(make_plain, identity):
         make_plain("mask", core=True).wrong(identity)
 
 
+LINEAR_BIASES = {
+    # The slopes, and how far a key is after the query where T = S.
+    "linear-biases-opposite": lambda heads, far: -(2.0 ** (-8 * (heads + 1) / heads.size)) * far,
+    "linear-biases-from-one": lambda heads, far: 2.0 ** (-8 * heads / heads.size) * far,
+}
+
+
+@pytest.mark.parametrize("identity", LINEAR_BIASES)
+def test_linear_biases(make_plain, identity):
+    p = make_plain("mask, equal lengths")
+    choice = CHOICES["linear-biases-geometric"].changes
+    trial = dataclasses.replace(p.trial, choices=(choice,))
+    far = np.arange(p.S) - np.arange(p.T)[:, None]
+    biases = LINEAR_BIASES[identity](np.arange(p.H)[:, None, None], far)
+    expected = p.end(p.soft(p.logits() + biases))
+    np.testing.assert_allclose(run(trial, [BANK[identity].changes])["output"], expected, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ImpossibleError):
+        run(p.trial, [BANK[identity].changes])
+
+
 def test_all(ids_in):
-    assert ids_in(products) == {*OUTPUTS, *DIVISORS, *SCALES}
+    assert ids_in(products) == {*OUTPUTS, *DIVISORS, *SCALES, *LINEAR_BIASES}

@@ -49,7 +49,7 @@ class Callee:
         self.found = self._parameters()
         self.call_given = {name: value for name, value in self.given.items() if name in self.found}
         if self.framework == "torch" and hasattr(self.original, "parameters"):
-            self.original = copied(self.original).eval().to(getattr(__import__("torch"), dtype))
+            self.original = frameworks.converted(copied(self.original).eval(), dtype)
         self.thing = self.original
         self.snapshot: list[Any] | None = None
         self.defaults = copy.deepcopy(getattr(self.original, "__defaults__", None))
