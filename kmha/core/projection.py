@@ -143,9 +143,15 @@ def _by_heads(rows: Tensor, kernel: Tensor) -> Tensor:
 
 
 def _are_few(rows: Tensor, head_size: int) -> bool:
-    """Tell whether XLA copies `rows` (N, I) once for each head in less time than the kernel."""
+    """Tell whether XLA copies `rows` (N, I) once for each head in less time than the kernel, as measured on CPUs."""
     count = rows.shape[0]  # unknown or symbolic in some graphs
-    return keras.backend.backend() in ("jax", "tensorflow") and isinstance(count, int) and 0 < 2 * count <= head_size
+    if not isinstance(count, int) or not 0 < 2 * count <= head_size:
+        return False
+    if keras.backend.backend() == "jax":
+        import jax  # other backends do without it
+
+        return jax.default_backend() == "cpu"
+    return keras.backend.backend() == "tensorflow"
 
 
 def _repeated(rows: Tensor, count: int) -> Tensor:
