@@ -134,6 +134,7 @@ class BlockCandidate(LayerCandidate):
 
     def input_layouts(self) -> list[dict[str, Any]]:
         entries = [*((TIME, BATCH) if self._is_time_first() else (BATCH, TIME)), SINGLE]
+        entries = [each for each in entries if each != TIME or not self.says_batch_first]
         return [{"entry": entry, "guessed": guessed} for entry in entries for guessed in self._call_guesses()]
 
     def _is_time_first(self) -> bool:

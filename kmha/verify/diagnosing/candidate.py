@@ -42,6 +42,9 @@ from kmha.verify.diagnosing.trials import Accepts, AttentionTrials, Sizes
 WITHOUT_SCORES = ("self-attention", "mask", "causal")
 SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output to swap
 LOGITS = r"(?m)^\s*return .*,\s*qk\b"  # the product of query and key
+_BATCHES, _POSITIONS = r"(batch(_?size)?|bsz?|bs|n)", r"(time|seq\w*|tokens?|length|len|positions?|l|t)"
+BATCH_FIRST = rf"batch[- ]first|[\[(]\s*{_BATCHES}\s*,\s*{_POSITIONS}\b"
+TIME_FIRST = rf"batch_first|(sequence|time|length)[- ]first|[\[(]\s*{_POSITIONS}\s*,\s*{_BATCHES}\b"
 LARGEST, LONGEST = 16, 4  # upper limits of a smallest case, for B·T·S and for each of T and S
 
 
@@ -261,6 +264,14 @@ class Candidate:
     def module(self) -> str:
         """The name of the module that defines the candidate, or the layer whose call it is, or ""."""
         return str(getattr(self._definition, "__module__", ""))
+
+    @functools.cached_property
+    def says_batch_first(self) -> bool:
+        """True if the docstring of the class, or of its call, says that the batch is the first axis of inputs."""
+        thing = self._definition
+        said = [vars(thing).get("__doc__"), *(vars(thing).get(name).__doc__ for name in METHODS if name in vars(thing))]
+        text = " ".join(each for each in said if isinstance(each, str)).lower() if isinstance(thing, type) else ""
+        return bool(re.search(BATCH_FIRST, text)) and not re.search(TIME_FIRST, text)
 
     @functools.cached_property
     def returns_logits(self) -> bool:

@@ -126,6 +126,7 @@ class EmbeddingCandidate(LayerCandidate):
             entries = (*OF_HEADS, BATCH) if of_heads else (*entries, *OF_HEADS)
         if not self.takes_ids and naming.plain(self.roles.get("self", "")) in LENGTHS:
             entries = (COUNT, *entries)
+        entries = tuple(each for each in entries if each != TIME or not self.says_batch_first)
         return [{"entry": entry, "guessed": guessed} for guessed in self._call_guesses() for entry in entries]
 
     def sizes(self, rng: np.random.Generator) -> Any:

@@ -276,7 +276,8 @@ class LayerCandidate(Candidate):
         if not self.accepts.cross:  # a call with one argument may want a list of inputs
             found += [{"entry": entry} for entry in LISTS]
         single: list[dict[str, Any]] = [{"entry": SINGLE}]
-        layouts = [*single, *found, {"entry": TIME}] if self.adapter.single else [*found, {"entry": TIME}, *single]
+        found += [] if self.says_batch_first else [{"entry": TIME}]
+        layouts = [*single, *found] if self.adapter.single else [*found, *single]
         return [{**each, "guessed": guessed} for each in layouts for guessed in self._call_guesses()]
 
     def use_layout(self, **changes: Any) -> None:

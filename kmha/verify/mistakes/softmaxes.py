@@ -52,6 +52,23 @@ for _name, _axes, _over, _source in (
     )
 
 
+def _sum_over_queries(state: State, right: Step) -> np.ndarray:
+    largest = state["masked"].max(-1, keepdims=True)
+    powers = np.exp(state["masked"] - np.where(np.isfinite(largest), largest, 0.0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(powers / powers.sum(-2, keepdims=True))
+
+
+register(
+    "softmax-sum-over-queries",
+    "You divided by the sum over the queries, after subtracting each query's largest logit. Sum over the keys, the "
+    "last axis.",
+    "the sum in the softmax",
+    PAPER,
+    scores=_sum_over_queries,
+)
+
+
 def _zeroed(state: State, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return `of` applied to the scaled logits, with zeros where t may not attend to s."""
     return np.where(state["allowed"], of(state["scaled"]), 0.0)

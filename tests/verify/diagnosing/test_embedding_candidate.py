@@ -257,3 +257,21 @@ def test_code_tells_what_the_name_of_a_class_does_not():
     for each in (First, Second):
         found = diagnose(each)
         assert (found.verdict, found.candidate.chain) == ("right", "embedding"), found
+
+
+@pytest.mark.parametrize(("says", "ids"), [("Takes [batch, time, features].", ("positions-over-batch",)), ("", ())])
+def test_a_docstring_tells_which_axis_is_the_batch(says, ids):
+    """Without it, code that is right for positions first is called right, and the report says so."""
+
+    class AddPositions(keras.layers.Layer):
+        __doc__ = says
+
+        def __init__(self, d_model, max_len=64):
+            super().__init__()
+            angles = np.arange(max_len)[:, None] * 10000.0 ** (-np.arange(0, d_model, 2) / d_model)
+            self.pe = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(max_len, 1, d_model)
+
+        def call(self, x):
+            return x + keras.ops.cast(self.pe[: x.shape[0]], x.dtype)
+
+    assert diagnose(AddPositions).ids == ids

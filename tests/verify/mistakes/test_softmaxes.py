@@ -46,8 +46,15 @@ def _one_more(p):
     return powers / (1 + powers.sum(-1)[..., None])
 
 
+def _sum_over_queries(p):
+    largest = np.where(p.allowed, p.logits(), -np.inf).max(-1)
+    powers = np.exp(p.logits() - largest[..., None]) * p.allowed
+    return powers / powers.sum(-2)[..., None, :]
+
+
 # The scores.
 SCORES = {
+    "softmax-sum-over-queries": _sum_over_queries,
     "softmax-missing": lambda p: p.logits() * p.allowed,
     "softmax-missing-masked": lambda p: np.where(p.allowed, p.logits(), -1e9),
     "softmax-twice": lambda p: _second(p, p.allowed),
