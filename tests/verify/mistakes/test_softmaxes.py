@@ -49,7 +49,8 @@ def _one_more(p):
 def _sum_over_queries(p):
     largest = np.where(p.allowed, p.logits(), -np.inf).max(-1)
     powers = np.exp(p.logits() - largest[..., None]) * p.allowed
-    return powers / powers.sum(-2)[..., None, :]
+    with np.errstate(invalid="ignore"):  # nobody attends to some keys
+        return powers / powers.sum(-2)[..., None, :]
 
 
 # The scores.
