@@ -85,6 +85,20 @@ def test_xla_copies_no_kernel_for_few_rows(items, copied):
     assert (f"[{I},{H * O}]" in program) == copied
 
 
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="sizes with names are JAX's")
+def test_few_rows_on_jax_can_be_differentiated_forwards_mapped_and_of_a_symbolic_number():
+    import jax
+
+    inputs, kernel = _random(B, 1, I), _random(H, I, O)
+    expected = np.einsum(axes.PROJECT, inputs, kernel)
+    derivative = jax.jvp(lambda x: project_heads(x, kernel), (inputs,), (inputs,))[1]
+    mapped = jax.vmap(lambda x: project_heads(x[None], kernel)[0])(inputs)
+    specification = jax.ShapeDtypeStruct((*jax.export.symbolic_shape("b"), 1, I), inputs.dtype)
+    exported = jax.export.export(jax.jit(lambda x: project_heads(x, kernel)))(specification)
+    for found in (derivative, mapped, exported.call(inputs)):
+        assert is_close(np.asarray(found), expected, WIDE)
+
+
 def test_an_empty_batch_stays_empty(run):
     assert tuple(run(project_heads, np.ones((0, T, I)), np.ones((H, I, O))).shape) == (0, T, H, O)
     assert tuple(run(merge_heads, np.ones((0, T, H, O)), np.ones((H, O, E))).shape) == (0, T, E)

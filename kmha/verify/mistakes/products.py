@@ -137,12 +137,19 @@ for _id, _divisor, _letters, _exponent, _source in (
         _source,
         scale=_power(_letters, _exponent),
     )
+def _half_of_inverse(state: State, right: Step) -> Any:
+    _, heads, _, size = state["heads"]["query"].shape
+    if heads == 2:
+        raise ImpossibleError("with two heads it is the width of all heads, without the root")
+    return 0.5 / size
+
+
 register(
     "scale-half-of-inverse",
     "You divided the logits by 2·O: `O ** -1 / 2` is half of 1/O. Divide them by √O, with `O ** -0.5`.",
     SCALE,
     PAPER,
-    scale=lambda state, right: 0.5 / state["heads"]["query"].shape[3],
+    scale=_half_of_inverse,
 )
 register(
     "scale-size-over-heads",
