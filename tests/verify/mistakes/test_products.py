@@ -5,6 +5,7 @@ import pytest
 
 from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.choices import CHOICES
+from kmha.verify.diagnosing.trials import Accepts, draw, draw_sizes
 from kmha.verify.mistakes import BANK, products
 
 OUTPUTS = {
@@ -34,7 +35,6 @@ DIVISORS = {
     "scale-multiplied": lambda p: p.O**-0.5,
     "scale-multiplied-without-root": lambda p: 1 / p.O,
     "scale-fourth-root": lambda p: p.O**0.25,
-    "scale-half-of-inverse": lambda p: 2 * p.O,
     "scale-all-heads": lambda p: (p.H * p.O) ** 0.5,
     "scale-all-heads-without-root": lambda p: p.H * p.O,
     "scale-features": lambda p: p.x.shape[-1] ** 0.5,
@@ -101,5 +101,15 @@ def test_linear_biases(make_plain, identity):
         run(p.trial, [BANK[identity].changes])
 
 
+def test_half_of_the_inverse_is_not_told_from_the_width_of_two_heads(make_plain):
+    p = make_plain("mask")
+    assert p.H == 2
+    with pytest.raises(ImpossibleError):
+        p.wrong("scale-half-of-inverse")
+    sizes = dataclasses.replace(draw_sizes(np.random.default_rng(0), Accepts()), heads=3)
+    trial = draw(0, Accepts(), sizes)[0]
+    assert run(trial, [BANK["scale-half-of-inverse"].changes])["scale"] == 1 / (2 * sizes.size)
+
+
 def test_all(ids_in):
-    assert ids_in(products) == {*OUTPUTS, *DIVISORS, *SCALES, *LINEAR_BIASES}
+    assert ids_in(products) == {*OUTPUTS, *DIVISORS, *SCALES, *LINEAR_BIASES, "scale-half-of-inverse"}
