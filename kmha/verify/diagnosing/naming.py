@@ -54,7 +54,7 @@ ARGUMENTS: dict[str, str] = {
     "feedforwardhidden ff neurons",
     "batch_first": "batchfirst",
     "use_bias": "usebias withbias bias useattentionbias qkvbias attentionbias attnbias outbias useqkvbias",
-    "dropout": "dropout dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "
+    "dropout": "dropout rate dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "
     "residdropout residpdrop dropprob projdrop attndrop dropoutratio residualdropout attentionprobsdropoutprob "
     "dropoutprobability",
     "training": "training train istraining",

@@ -137,6 +137,8 @@ for _id, _divisor, _letters, _exponent, _source in (
         _source,
         scale=_power(_letters, _exponent),
     )
+
+
 def _half_of_inverse(state: State, right: Step) -> Any:
     _, heads, _, size = state["heads"]["query"].shape
     if heads == 2:

@@ -82,6 +82,12 @@ for _id, _says, _source, _roles in (
         {"query": "key", "key": "query", "value": "query"},
     ),
     (
+        "inputs-query-value-swapped",
+        "You passed the query to the value's projection, and the value to the query's. Swap the two arguments.",
+        "the order (v, k, q) of the Transformer tutorial of tensorflow.org",
+        {"query": "value", "value": "query"},
+    ),
+    (
         "inputs-value-from-query",
         "You made V from the query's input. Project the value to get V.",
         "tensorflow/tensorflow#34809",

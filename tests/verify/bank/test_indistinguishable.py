@@ -32,6 +32,7 @@ NEEDS = {
     "mix-key": "cross value | -core",
     "inputs-all-": "cross",
     "inputs-query-from-encoder": "cross",
+    "inputs-query-value-swapped": "cross",
     "inputs-value-from-query": "cross",
     "inputs-key-from-query": "cross",
     "inputs-key-value-swapped": "cross value",

@@ -12,6 +12,7 @@ INPUTS = {
     "inputs-all-query": "xxx",
     "inputs-all-key": "yyz",
     "inputs-query-from-encoder": "yxx",
+    "inputs-query-value-swapped": "zyx",
     "inputs-value-from-query": "xyx",
     "inputs-key-from-query": "xxz",
 }
