@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 # Names of arguments of calls and constructors, for each role.
 ARGUMENTS: dict[str, str] = {
-    "query": "query queries q xq queryinput target tgt trg dec decodersequence decoderinput queryinputs inputsq inputq",
+    "query": "query queries q xq queryinput tgt trg dec decodersequence decoderinput queryinputs inputsq inputq",
     "key": "key keys k xk keyinput inputsk inputk",
     "value": "value values v xv val valueinput inputsv inputv",
     "self": "x inputs input inp inputtensor xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
@@ -18,16 +18,17 @@ ARGUMENTS: dict[str, str] = {
     "cross encoderhiddenstates encodersequence memoryinput encx encodings mem encoded",
     "mask": "mask masks attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask "
     "attnmasks attentionmasks",
-    "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask",
+    "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask decodermask decmask",
     "depth": "depth numlayers nlayers layers nlayer numblocks",
     "causal": "causal iscausal usecausalmask autoregressive",
     "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorykeypaddingmask srckeypaddingmask "
     "padding encoderpaddingmask srcpaddingmask srcpadmask memorypaddingmask contextmask pad ispad ispadding padded "
     "selfattnpaddingmask selfattentionpaddingmask "
-    "istoken isvalid validmask tokenmask ymask maskys",
+    "istoken isvalid validmask tokenmask ymask maskys srcpad sourcepad memorypad contextpad",
     "memory_mask": "memorymask encodermask encoderattentionmask crossattentionmask crossattnmask crossmask encmask "
-    "decencattnmask decencmask",
-    "target_padding": "tgtkeypaddingmask decoderpaddingmask tgtpaddingmask tgtpadmask querykeypaddingmask",
+    "decencattnmask decencmask encoderdecodermask decoderencodermask encdecmask",
+    "target_padding": "tgtkeypaddingmask decoderpaddingmask tgtpaddingmask tgtpadmask querykeypaddingmask tgtpad "
+    "trgpad targetpad",
     "query_padding": "querymask",
     "lengths": "validlens validlen validlengths lengths seqlens keylengths keylens",
     "heads": "numheads numhead nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead "
@@ -51,7 +52,7 @@ ARGUMENTS: dict[str, str] = {
     "hiddenff mlpdim pfdim ffsize densedim latentdim ffnhidden ffhidden dinner dimff hiddenfeatures filtersize dhidden "
     "ffndim ffwidth innerdim feedforwarddimension intermediatesize ninner nhidden inter feedforwardchannels ffnsize "
     "encoderffndim decoderffndim feedforwardhiddensize ffembeddim dimffn ffnembeddim hiddenwidth ffdimension "
-    "feedforwardhidden ff neurons",
+    "feedforwardhidden ff neurons inner mlp ffn",
     "batch_first": "batchfirst",
     "use_bias": "usebias withbias bias useattentionbias qkvbias attentionbias attnbias outbias useqkvbias",
     "dropout": "dropout rate dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "
@@ -93,6 +94,7 @@ PATTERNS = {
     "width": f"^(d|n|num)(model|emb(ed*)?(ding)?s?|hid(den)?s?)$|^(model|emb(ed*)?(ding)?s?|hid(den)?s?){_WIDTH}$",
     "length": "^(max|n|num|number)?(of)?(sentence|seq(uence)?|context|block|input|src|tgt|text)?(len(gth)?|positions?)$"
     "|^max(t|tokens|pos|position)$",
+    "padding": "^(is|are)?(token|word|key|item|position|frame)?s?(is|are)?(ok|valid)$",
     "query": f"^(query|queries|q|from|dec|decoder|tgt|target){_ARRAY}",
     "key": f"^(key|keys|k){_ARRAY}",
     "value": f"^(value|values|v){_ARRAY}",
@@ -111,7 +113,7 @@ _ROLES = {
     "key_value": "kvs?|keys?values?",
 }
 _KINDS = "w|b|kernel|weights?|bias(?:es)?|linear|dense|layer|fc"
-_BEFORE = f"(?:head[0-9]+|to|{_KINDS}|proj|self|attn|att|i|ff(?=[qkv]))*"
+_BEFORE = f"(?:head[0-9]+|to|in|{_KINDS}|proj|self|attn|att|i|ff(?=[qkv]))*"
 _AFTER = f"(?:proj(?:ection)?|emb(?:ed(?:ding)?)?|{_KINDS}|transform|matrix|line?|net)*"
 _WEIGHTS = {role: re.compile(f"^{_BEFORE}(?:{names.lower()}){_AFTER}[0-9]*$") for role, names in _ROLES.items()}
 _OF = "query|key|value|output|out|qkv|q|k|v|o"
@@ -236,6 +238,9 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
     other = {"x": "y", "xs": "ys"}.get(found.get("self", ""), "")
     if other in names and not {"memory", "key"} & found.keys():
         found["memory"] = other
+    target = next((name for name in names if plain(name) in ("target", "targets")), None)
+    if target and "memory" in found and not {"query", "self", "ids"} & found.keys():
+        found["query"] = target  # beside an input, it is what a model should return
     special = next((name for name in names if plain(name) in ("attnmask", "attentionmask")), None)
     if special and "mask" not in said and plain(found.get("mask", "")) == "mask":
         found["mask"] = special  # beside it, `mask` is often for padding
