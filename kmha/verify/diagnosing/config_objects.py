@@ -7,6 +7,7 @@ tell its meaning, and `--set config.n_head=4` sets it.
 import dataclasses
 import inspect
 import re
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from kmha.verify.diagnosing.guessing import compared_texts, guesses, value_of
 
 NAMES = ("config", "cfg", "conf", "configuration", "args", "modelargs", "hparams", "hyperparams", "modelconfig", "opt")
 EMPTY = inspect.Parameter.empty
+NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 SIZES = {"heads": 2, "kv_heads": 2, "size": 4, "value_size": 4, "length": 64, "vocabulary": 11, "inner": 12}
 FLAGS: dict[str, Any] = {"dropout": 0.0, "epsilon": 1e-5, "use_bias": True, "batch_first": True, "causal": False}
 FIELDS = 60  # maximum number of fields
@@ -104,8 +106,12 @@ def _class_of(parameter: inspect.Parameter) -> type | None:
     found = parameter.annotation
     if not isinstance(found, type) or found is EMPTY or found.__module__ in ("builtins", "typing"):
         return None
+    return found if _has_sizes(found) else None
+
+
+def _has_sizes(found: type) -> bool:
     roles = naming.roles_of(field_names(found))
-    return found if "heads" in roles and {"width", "size"} & roles.keys() else None
+    return "heads" in roles and bool({"width", "size"} & roles.keys())
 
 
 def field_names(config_class: type) -> list[str]:
@@ -119,27 +125,52 @@ def field_names(config_class: type) -> list[str]:
     except (TypeError, ValueError):
         names = []
     for parent in config_class.__mro__:
-        names += [name for name in getattr(parent, "__annotations__", {}) if name not in names]
+        own = (*getattr(parent, "__annotations__", {}), *_plain_values(parent))
+        names += [name for name in own if name not in names]
     return [name for name in names if not name.startswith("_")]
 
 
-def sample(name: str) -> Any:
-    """Return a value for a field by its name, with sizes that fit together."""
+def _plain_values(config_class: type) -> dict[str, Any]:
+    """Return the numbers, texts and flags that are attributes of a class, such as defaults of a dataclass."""
+    return {name: value for name, value in vars(config_class).items() if type(value) in (bool, int, float, str)}
+
+
+def stated_fields(layer_class: type) -> dict[str, Any]:
+    """Return the defaults of fields that classes of configurations in the module of a layer state."""
+    around = getattr(sys.modules.get(layer_class.__module__), "__dict__", {})
+    classes = [each for each in around.values() if isinstance(each, type) and each.__module__ == layer_class.__module__]
+    # Layers have arguments with the names of sizes too.
+    configs = [each for each in classes if not any("__call__" in vars(parent) for parent in each.__mro__)]
+    found: dict[str, Any] = {}
+    for each in filter(_has_sizes, configs):
+        found = {**{name: value for parent in each.__mro__ for name, value in _plain_values(parent).items()}, **found}
+    return {name: value for name, value in found.items() if not name.startswith("_")}
+
+
+def sample(name: str, stated: Mapping[str, Any] = NOTHING) -> Any:
+    """Return a value for a field by its name, with sizes that fit together, or else the default that is `stated`."""
     role = naming.argument(name)
     if role in ("width", "output", "inputs"):
         return SIZES["heads"] * SIZES["size"]
     if role in SIZES or role in FLAGS:
         return {**SIZES, **FLAGS}[role]
-    return value_of(guesses(name)[0][0], "numpy", {"T": 1, "O": 4, "I": 8})
+    guess = value_of(guesses(name)[0][0], "numpy", {"T": 1, "O": 4, "I": 8})
+    return stated.get(name) if guess is None else guess
 
 
-def read_fields(construct: Callable[[Any], Any], parameter: inspect.Parameter, code: str = "") -> dict[str, Any]:
+def read_fields(
+    construct: Callable[[Any], Any],
+    parameter: inspect.Parameter,
+    code: str = "",
+    stated: Mapping[str, Any] = NOTHING,
+) -> dict[str, Any]:
     """Return the fields that a constructor reads, with sample values, by calling it with configurations.
 
     Args:
         construct: Function that calls the constructor with a configuration.
         parameter: Argument of the constructor, whose annotation may be a configuration class.
         code: Source code of the layer.
+        stated: Defaults of fields.
     """
     own = _class_of(parameter)
     values: dict[str, Any] = {}
@@ -155,12 +186,12 @@ def read_fields(construct: Callable[[Any], Any], parameter: inspect.Parameter, c
         fields = Fields(values)
         try:
             later = read_later(construct(fields), fields)
-            values |= {name: sample(name) for name in later if name not in values}
+            values |= {name: sample(name, stated) for name in later if name not in values}
             break
         except (AttributeError, KeyError):
             if not fields.missing or fields.missing in values:
                 break
-            values[fields.missing] = sample(fields.missing)
+            values[fields.missing] = sample(fields.missing, stated)
         except (Exception, SystemExit):  # untrusted code may raise anything, for instance if it expects certain texts
             texts = {name: compared_texts(name, code) for name, value in values.items() if value is None}
             texts = {name: found for name, found in texts.items() if found}
@@ -208,17 +239,20 @@ class Field:
     kind: Any = inspect.Parameter.KEYWORD_ONLY
 
 
-def expanded(found: Mapping[str, Any], construct: Callable[..., Any], code: str = "") -> dict[str, Any]:
+def expanded(
+    found: Mapping[str, Any], construct: Callable[..., Any], code: str = "", stated: Mapping[str, Any] = NOTHING
+) -> dict[str, Any]:
     """Return a constructor's parameters with each configuration object replaced by the fields that are read.
 
-    `construct` is called with a keyword argument: the configuration. `code` is the source code of the layer.
+    `construct` is called with a keyword argument: the configuration. `code` is the source code of the layer, and
+    `stated` are defaults of fields.
     """
     parameters: dict[str, Any] = {}
     for name, parameter in found.items():
         if not is_config(name, parameter):
             parameters[name] = parameter
             continue
-        fields = read_fields(_with(construct, name), parameter, code)
+        fields = read_fields(_with(construct, name), parameter, code, stated)
         parameters |= {f"{name}.{field}": Field(value) for field, value in fields.items()} or {name: parameter}
     return parameters
 

@@ -66,6 +66,8 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
             gaps.append(("causal masks (its mask is for padding alone, or such calls raise an error)", True))
         if accepts.mask and "padding" not in covered and "causal masks" in covered:
             gaps.append(("padding (it takes masks (T, S) alone, or such calls raise an error)", True))
+    if (cap := getattr(candidate, "constructor_roles", {}).get("soft_cap")) is not None:
+        gaps.append((f"the soft cap of the logits (kmha made `{cap}` large)", False))
     if "dropout in training" not in covered:
         gaps.append(("dropout", False))
     return gaps

@@ -46,6 +46,7 @@ from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.other_readings import (
     cannot_do_without_memory,
     explains_all,
+    mask_by_place,
     memory_is_ignored,
     memory_raises,
     optional_memory,
@@ -338,6 +339,11 @@ def _other_reading(
         if made != "attention":
             return diagnose_as(read, chain=made)
         raise CandidateError(f"{candidate.name}: {str(candidate.weights_error).removeprefix(f'{candidate.name}: ')}")
+    if said := mask_by_place(candidate, results):
+        with contextlib.suppress(CandidateError):
+            other = diagnose_as(functools.partial(read, said=said))
+            if not other.errors and (other.right or other.verdict == KNOWN):
+                return other
     if said := unexplained_mask(candidate, results):
         with contextlib.suppress(CandidateError):
             other = diagnose_as(functools.partial(read, said=said), chain=candidate.chain)

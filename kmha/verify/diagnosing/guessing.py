@@ -17,6 +17,7 @@ from kmha.verify.diagnosing import naming
 IDENTITY = "identity"
 PROJECTION = "projection"
 FEATURES = "the number of features"
+OF_HEAD = "the number of features of a head"
 POSITIONS = "the number of positions"
 LENGTH = 64  # a number of positions that no trial exceeds
 LIMIT = 12  # maximum number of combinations to try
@@ -30,6 +31,8 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "angles": np.array,
     "turns": lambda angles: np.exp(1j * angles),
 }
+# The number of the features that rotary positions turn.
+_TURNED = ("^(rope|rotary|rot)(emb)?(dims?|ndims?|size|features|width)$", (OF_HEAD,))
 # Guesses for arguments whose names tell their meaning, the likeliest first. The first pattern that occurs decides.
 _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("^(key|value|kv)size$", (FEATURES,)),
@@ -41,6 +44,8 @@ _BY_NAME: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("bias", ("True",)),
     ("temperature", ("root",)),
     ("positionemb", ("(cos, sin)", "None")),
+    ("(rope|rotary|rot).*(theta|base)|^(theta|freqs?)?base$", (str(BASE),)),
+    _TURNED,
     ("freqscis|freqcis|complex", ("complex ones (T, O/2)",)),
     ("cos", ("ones (T, O)", "ones (T, O/2)", "ones (1, T, O)", "ones (1, 1, T, O)", "ones (T, 1, O)")),
     ("sin(?!gle)", ("zeros (T, O)", "zeros (T, O/2)", "zeros (1, T, O)", "zeros (1, 1, T, O)", "zeros (T, 1, O)")),
@@ -69,6 +74,7 @@ NUMBERS = {"width": "I", "heads": "H", "length": "T"}
 _SHAPES = ("(T, O)", "(T, O/2)", "(1, T, O)", "(1, 1, T, O)", "(T, 1, O)")
 # Guesses for the tables of code that does nothing but turn vectors by them, which must be those of the usual angles.
 _TURNING = (
+    _TURNED,
     ("freqscis|freqcis|complex", ("turns (T, O/2)",)),
     *(
         (name, tuple(f"{kind} {shape}{order}" for order in ("", " in pairs") for shape in _SHAPES))
@@ -170,6 +176,8 @@ def value_of(text: str, framework: str, sizes: Mapping[str, int], dtype: str = "
         return sizes[NUMBERS[text]]
     if text == FEATURES:
         return sizes["I"]
+    if text == OF_HEAD:
+        return sizes["O"]
     if text == PROJECTION:
         return _dense(framework, sizes["I"], sizes["I"])
     if text == POSITIONS:

@@ -65,12 +65,13 @@ SELF_ATTENTION = re.compile("self_?att")
 # Roles of constructor arguments for which every trial has a value.
 VALUED = (
     *("heads", "kv_heads", "temperature", "size", "value_size", "length", "width", "output", "inputs", "memory_width"),
-    *("use_bias", "batch_first", "dropout", "epsilon", "inner", "depth", "vocabulary"),
+    *("use_bias", "batch_first", "dropout", "epsilon", "inner", "depth", "vocabulary", "soft_cap"),
 )
 EPSILONS = (1e-5, 1e-6, 1e-3, 0.0, 1e-8)  # usual epsilons of normalizations
 EPSILON_NAMES = ("eps", "epsilon", "varianceepsilon")
 # Values of required arguments that attention alone does not need.
 NUMBERS = {"inner": 20, "depth": 1, "vocabulary": 11, "epsilon": 1e-5}
+NO_CAP = 1e6  # c·tanh(logits / c) are the logits then
 NO_PROJECTIONS = "it has no projections of query, key and value, and a projection of the output."
 MASK_FLAG = re.compile("^_?(mask_?flag|(use|apply|with|enable)_?mask(s|ing)?)$")  # attributes that turn masks off
 
@@ -189,7 +190,8 @@ class LayerCandidate(Candidate):
                 return self.adapter.new(self.layer_class, {**plain, **config}, "float32")
 
         kept = {n: each for n, each in self.written_parameters.items() if n in self.given}
-        return {**kept, **config_objects.expanded(others, construct, frameworks.source_of(self.layer_class))}
+        code, stated = frameworks.source_of(self.layer_class), config_objects.stated_fields(self.layer_class)
+        return {**kept, **config_objects.expanded(others, construct, code, stated)}
 
     def _guess_constructor(self) -> dict[str, str]:
         """Return values for required arguments of the constructor that no role explains, with which it can be called.
@@ -611,6 +613,8 @@ class LayerCandidate(Candidate):
         arguments = {n: each.default for n, each in self.constructor_parameters.items() if "." in n}
         guessed = {n: str(self.longest) if text == str(LENGTH) else text for n, text in self.made_guesses.items()}
         arguments |= {n: guessing.value_of(text, self.framework, sizes) for n, text in guessed.items()}
+        caps = self.constructor_parameters.get(self.constructor_roles.get("soft_cap", ""))
+        values = {**values, **({"soft_cap": NO_CAP} if caps is not None and caps.default is not None else {})}
         arguments |= {self.constructor_roles[role]: v for role, v in values.items() if role in self.constructor_roles}
         arguments |= {n: value for n, value in self.given.items() if n in self.constructor_parameters}
         return config_objects.folded(arguments, self.written_parameters)

@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, str] = {
     "kv_heads": "numkvheads nkvheads numkeyvalueheads nquerygroups numquerygroups kvheads nkvhead numkvhead "
     "numattentiongroups nlocalheads numgroups",
     "temperature": "temperature",
+    "soft_cap": "softcap logitcap logitscap attnlogitcap softcapping attnsoftcap cap",
     "size": "keydim headsize headdim sizeperhead dk dhead dimhead qkvdim projectiondim dkey "
     "keysize qksize headwidth headfeatures attentionheadsize qkheaddim dimperhead",
     "value_size": "valuedim dv valuesize vosize vheaddim dvalue",
@@ -75,6 +76,7 @@ ARGUMENTS: dict[str, str] = {
 }
 # Names of the feed-forward network's hidden features, if another argument is the width.
 HIDDEN = re.compile("^(d|n|num)?hid(den)?s?(dim|size|count)?$|^units$")
+LETTERS = (["n"], ["c"], ["e"], ["w"])  # first arguments of a constructor that may be the width
 # Names of what turns its input by positions.
 ROTARY = re.compile("rotary|rope|rotate|(^|_)rot_")
 AXES = re.compile("_[btsndhlckqvmfw]{2,4}$|_[BTSNDHLCKQVMFW]{2,4}$")  # in names such as `x_btd`
@@ -252,8 +254,16 @@ def roles_of_constructor(names: Iterable[str], said: Mapping[str, str] = Mapping
 
     >>> roles_of_constructor(["d_model", "q", "v", "h"])
     {'width': 'd_model', 'heads': 'h', 'size': 'q', 'value_size': 'v'}
+    >>> roles_of_constructor(["n", "heads", "hidden"])
+    {'heads': 'heads', 'width': 'n', 'inner': 'hidden'}
     """
+    names = list(names)
     found = roles_of(names, said)
+    width = found.get("width", "")
+    if names[:1] in LETTERS and names[0] not in said.values() and "heads" in found and "inner" not in found:
+        after = names.index(found["heads"]) < names.index(width) if width in names else False
+        if HIDDEN.search(plain(width)) and after:  # the hidden features of a network come after the heads
+            found |= {"width": names[0], "inner": width}
     inputs = {role: found[role] for role in ("query", "key", "value") if role in found}
     if {"heads", "width"} <= found.keys() and inputs == {"query": "q", "value": "v"}:
         found["size"], found["value_size"] = found.pop("query"), found.pop("value")

@@ -65,6 +65,18 @@ def cannot_do_without_memory(candidate: Candidate, results: Sequence[TrialResult
     return not answered or bool(returned_input(answered))
 
 
+def mask_by_place(candidate: Candidate, results: Sequence[TrialResult]) -> dict[str, str]:
+    """Return the roles of inputs if one that was taken for a memory by its place may be a mask, or nothing.
+
+    It may be a mask if every call raises an error.
+    """
+    places = getattr(candidate, "by_place", {})
+    raises = bool(results) and all(result.answer.error for result in results)
+    if "memory" not in places or not raises or candidate.said or candidate.core:
+        return {}
+    return {"mask" if role == "memory" else role: name for role, name in places.items()}
+
+
 def unexplained_mask(candidate: Candidate, results: Sequence[TrialResult]) -> dict[str, str]:
     """Return the role and name of a decoder layer's only mask if it may be the one of its self-attention, or nothing.
 

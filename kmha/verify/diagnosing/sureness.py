@@ -19,7 +19,9 @@ from kmha.verify.wording import ended
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
 
-BENIGN = re.compile("device|dtype|name|trainable|seed|initializer|regularizer|constraint|autocast|^wrong$")
+BENIGN = re.compile(
+    "device|dtype|name|trainable|seed|initializer|regularizer|constraint|autocast|^wrong$|^(theta|freq)?base$"
+)
 _INPUTS = {"self": "input", "memory": "encoder's output", "heads": "number of heads"}
 MISSING = {"causal-missing", "mask-missing"}
 MASKS = {"mask", "padding", "causal"}  # first words of the ids of mistakes in masks

@@ -41,3 +41,86 @@ class Folded(nn.Module):
         logits = split(self.in_q(query)) @ split(key).mT / self.size**0.5
         output = logits.softmax(self.axis) @ split(value)
         return self.last(output.transpose(0, 1).reshape(query.shape))
+
+
+class Settings:
+    """What a constructor reads, without an annotation. The code computes with `twist`, which no name explains."""
+
+    width, heads, twist = 24, 3, 0.5
+
+
+class Configured(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        self.cfg, self.wrong = cfg, getattr(cfg, "wrong", "")
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(cfg.width, cfg.width) for _ in range(4))
+
+    def forward(self, x):
+        heads = (x.shape[0], x.shape[1], self.cfg.heads, -1)
+        q, k, v = (layer(x).view(heads).transpose(1, 2) for layer in (self.q_proj, self.k_proj, self.v_proj))
+        logits = q @ k.mT * q.shape[-1] ** -self.cfg.twist
+        return self.o_proj((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class Capped(nn.Module):
+    """Pre-norm and causal. Its width is a letter, and its logits have a soft cap."""
+
+    def __init__(self, n, heads, hidden, logit_cap=30.0, wrong=""):
+        super().__init__()
+        self.heads, self.logit_cap, self.wrong = heads, logit_cap, wrong
+        self.q, self.k, self.v, self.o = (nn.Linear(n, n, bias=False) for _ in range(4))
+        self.up, self.down, self.norm1, self.norm2 = (
+            nn.Linear(n, hidden),
+            nn.Linear(hidden, n),
+            *map(nn.LayerNorm, (n, n)),
+        )
+
+    def forward(self, x):
+        y = self.norm1(x)
+        q, k, v = (layer(y).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        logits = q @ k.mT / (1 if self.wrong == "not scaled" else q.shape[-1] ** 0.5)
+        logits = self.logit_cap * torch.tanh(logits / self.logit_cap)
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        x = x + self.o((logits.masked_fill(future, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
+        return x + self.down(self.up(self.norm2(x)).relu())
+
+
+class Recommender(nn.Module):
+    """What its second argument is follows from the code alone: 1 where there is an event."""
+
+    def __init__(self, units, heads, wrong=""):
+        super().__init__()
+        self.heads, self.wrong = heads, wrong
+        self.q, self.k, self.v, self.o = (nn.Linear(units, units) for _ in range(4))
+
+    def forward(self, events, history):
+        q, k, v = (layer(events).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        logits = q @ k.mT / q.shape[-1] ** 0.5
+        if self.wrong == "masked late":
+            scores = logits.softmax(-1) * history[:, None, None]
+        else:
+            scores = logits.masked_fill(history[:, None, None] == 0, -torch.inf).softmax(-1)
+        return self.o((scores @ v).transpose(1, 2).flatten(2))
+
+
+class Waves(nn.Module):
+    """Positions under a name that does not say so."""
+
+    def __init__(self, d, max_len=64, base=10000.0, wrong=""):
+        super().__init__()
+        even = torch.arange(0, d, 2) * (2 if wrong == "doubled" else 1)
+        angles = torch.arange(max_len)[:, None] / base ** (even / d)
+        self.register_buffer("table", torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+
+
+def apply_rotary(tensor, rotary_dim, positions, base=10000.0, wrong=""):
+    """Turn the first features of (B, P, H, O)."""
+    turned, rest = tensor[..., :rotary_dim], tensor[..., rotary_dim:]
+    angles = positions[..., None] / base ** (torch.arange(0, rotary_dim, 2) / rotary_dim)
+    angles = torch.cat([angles, angles], dim=-1)[:, :, None]
+    first, second = turned.chunk(2, dim=-1)
+    other = torch.cat([second if wrong == "sign" else -second, first], dim=-1)
+    return torch.cat([turned * angles.cos() + other * angles.sin(), rest], dim=-1)

@@ -7,6 +7,9 @@ from kmha.verify import diagnose
 LAYERS = [
     ("Decoder", "no residual", "residual-missing-cross"),
     ("Folded", "axis", "softmax-over-queries"),
+    ("Capped", "not scaled", "scale-missing"),
+    ("Recommender", "masked late", "mask-after-softmax"),
+    ("Waves", "doubled", "positions-exponent-doubled"),
 ]
 
 
@@ -20,3 +23,20 @@ def test_a_right_layer_is_right(candidate, name):
 def test_a_mistake_is_named(candidate, name, wrong, mistake):
     found = diagnose(candidate("torch_seldom_named", name), arguments={"wrong": wrong})
     assert found.ids == (mistake,), found
+
+
+@pytest.mark.parametrize("name", ["Configured", "apply_rotary"])
+def test_another_right_thing_is_right(candidate, name):
+    found = diagnose(candidate("torch_seldom_named", name))
+    assert (found.verdict, found.errors) == ("right", {}), found
+
+
+def test_a_soft_cap_is_not_tested(candidate):
+    found = diagnose(candidate("torch_seldom_named", "Capped"))
+    untested = [each["says"] for each in found.to_dict()["untested"]]
+    assert "the soft cap of the logits (kmha made `logit_cap` large)" in untested
+
+
+def test_a_memory_that_is_a_mask_needs_no_role(candidate):
+    found = diagnose(candidate("torch_seldom_named", "Recommender"))
+    assert found.candidate.roles["mask"] == "history"
