@@ -76,7 +76,7 @@ ARGUMENTS: dict[str, str] = {
 }
 # Names of the feed-forward network's hidden features, if another argument is the width.
 HIDDEN = re.compile("^(d|n|num)?hid(den)?s?(dim|size|count)?$|^units$")
-LETTERS = (["n"], ["c"], ["e"], ["w"])  # first arguments of a constructor that may be the width
+LETTERS = ("n", "c", "e", "w")  # arguments of a constructor that may be the width
 # Names of what turns its input by positions.
 ROTARY = re.compile("rotary|rope|rotate|(^|_)rot_")
 AXES = re.compile("_[btsndhlckqvmfw]{2,4}$|_[BTSNDHLCKQVMFW]{2,4}$")  # in names such as `x_btd`
@@ -260,10 +260,11 @@ def roles_of_constructor(names: Iterable[str], said: Mapping[str, str] = Mapping
     names = list(names)
     found = roles_of(names, said)
     width = found.get("width", "")
-    if names[:1] in LETTERS and names[0] not in said.values() and "heads" in found and "inner" not in found:
-        after = names.index(found["heads"]) < names.index(width) if width in names else False
-        if HIDDEN.search(plain(width)) and after:  # the hidden features of a network come after the heads
-            found |= {"width": names[0], "inner": width}
+    letter = next((name for name in names if name in LETTERS and name not in said.values()), "")
+    if letter and "inner" not in found and HIDDEN.search(plain(width)):
+        places = [names.index(name) for name in (letter, found.get("heads", letter), width)]
+        if places == sorted({*places}):  # the hidden features of a network come after the heads
+            found |= {"width": letter, "inner": width}
     inputs = {role: found[role] for role in ("query", "key", "value") if role in found}
     if {"heads", "width"} <= found.keys() and inputs == {"query": "q", "value": "v"}:
         found["size"], found["value_size"] = found.pop("query"), found.pop("value")
