@@ -130,6 +130,34 @@ def _of_heads(rms: bool) -> Any:
     return change
 
 
+def _temperatures(trial: Trial) -> list[np.ndarray]:
+    """Return the weights that may scale the logits of each head, (H, 1, 1) or (1, 1, 1)."""
+    named = [each for each in trial.more.get("extras", ()) if not NULL.search(each.path.lower())]
+    rest = [each.array for each in named if each.array.size in (1, trial.heads) and not each.shifts(False)]
+    return [array.reshape(-1, 1, 1) for array in rest]
+
+
+def _has_temperature(trial: Trial) -> bool:
+    return len(_temperatures(trial)) == 1
+
+
+def _unit(array: np.ndarray) -> np.ndarray:
+    """Return vectors of length 1, or zeros where a vector is zero, as torch's `normalize` does."""
+    return np.asarray(array / np.maximum(np.linalg.norm(array, axis=-1, keepdims=True), 1e-12))
+
+
+def _cosines(in_logarithms: bool) -> Any:
+    """Return a change to queries and keys of length 1, whose products are scaled by a weight, or its exponential."""
+
+    def change(state: State, right: Step) -> Any:
+        heads, (scale,) = right(state), _temperatures(state["trial"])
+        units = {role: _unit(heads[role]) for role in ("query", "key")}
+        scale = np.exp(scale) if in_logarithms else scale
+        return {**heads, **units, "query": units["query"] * scale * heads["query"].shape[-1] ** 0.5}
+
+    return change
+
+
 def _of_output(rms: bool) -> Any:
     def change(state: State, right: Step) -> Any:
         norms = _norms(state)
@@ -249,6 +277,14 @@ for _rms, _kind, _says in ((False, "layer", "LayerNorm"), (True, "rms", "RMSNorm
         "norm of queries and keys",
         f"{_says} of queries and keys",
         heads=_of_heads(_rms),
+    )
+for _kind, _in_logarithms, _says in (("", False, "a trained number"), ("-exp", True, "e to a trained power")):
+    register(
+        f"cosines{_kind}",
+        "norm of queries and keys",
+        f"cosines of queries and keys, times {_says}, as logits",
+        _has_temperature,
+        heads=_cosines(_in_logarithms),
     )
 for _id, _says, _interleaved, _base in kinds_of_rotary():
     register(

@@ -309,7 +309,7 @@ NEUTRAL = re.compile(r"rel_|relative|pos_(?!ff)|table")  # weights that change n
 def without_extras(variables: Sequence[Variable]) -> tuple[list[Variable], list[Variable]]:
     """Split the variables into kernels and biases, and extras: norms, learned keys, tables of relative positions.
 
-    An extra has a telling name, or is a vector in a sublayer without a matrix.
+    An extra has a telling name, is a vector in a sublayer without a matrix, or has one number for each head.
     """
     owners = {each.path.rpartition(".")[0] for each in variables if len(each.shape) > 1}
     found: list[Variable] = []
@@ -318,7 +318,8 @@ def without_extras(variables: Sequence[Variable]) -> tuple[list[Variable], list[
         vector = len(each.shape) < 2 and owner and owner not in owners and not naming.weight(each.path)[0]
         extra = OTHER_EXTRAS if len(each.shape) > 1 else EXTRAS  # a matrix in `norm_and_attention` is no norm's
         named = extra.search(each.path.lower()) and not _is_matrix_of_a_projection(each)
-        if named or vector or not each.shape:
+        of_heads = each.shape[-2:] == (1, 1) and len(each.shape) > 2 and not naming.weight(each.path)[0]
+        if named or vector or of_heads or not each.shape:
             found.append(each)
     paths = {each.path for each in found}
     return [each for each in variables if each.path not in paths], found

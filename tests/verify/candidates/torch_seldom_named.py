@@ -103,6 +103,22 @@ class Recommender(nn.Module):
         return self.o((scores @ v).transpose(1, 2).flatten(2))
 
 
+class Cosine(nn.Module):
+    """Its logits are cosines times one number for each head."""
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.tau = heads, nn.Parameter(torch.full((heads, 1, 1), 2.5))
+        self.q, self.k, self.v, self.o = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        logits = self.tau * (nn.functional.normalize(q, dim=-1) @ nn.functional.normalize(k, dim=-1).mT)
+        if mask is not None:
+            logits = logits.masked_fill(mask[:, None] == 0, -1e30)
+        return self.o((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
 class Waves(nn.Module):
     """Positions under a name that does not say so."""
 

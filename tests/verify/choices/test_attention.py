@@ -1,5 +1,7 @@
 """Tests of the design choices of attention, and of how the diagnosis recognises them."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -54,6 +56,24 @@ def test_a_scale_around_zero():
 )
 def test_the_place_of_a_normalization(path, place):
     assert place_of(path) == place
+
+
+@pytest.mark.parametrize("id", ["cosines", "cosines-exp"])
+def test_cosines(id):
+    weight = RNG.uniform(1.0, 2.0, size=(4, 1, 1))
+    trial = _trial(choices=(CHOICES[id].changes,), more={"extras": (Extra("logit_scale", weight, None),)})
+    assert CHOICES[id].suits(trial)
+    assert not CHOICES[id].suits(_trial())
+    q, k = (each / np.sqrt((each**2).sum(-1, keepdims=True)) for each in (trial.query, trial.key))
+    expected = _softmax(q @ k.swapaxes(-1, -2) * (weight if id == "cosines" else np.exp(weight)))
+    assert np.allclose(run(trial)["scores"], expected)
+
+
+def test_the_cosine_of_a_zero_is_zero():
+    extras = (Extra("logit_scale", np.ones((4, 1, 1)), 1.0),)
+    trial = _trial(choices=(CHOICES["cosines"].changes,), more={"extras": extras})
+    zero = dataclasses.replace(trial, key=np.zeros_like(trial.key))
+    assert np.allclose(run(zero)["scores"], 0.2)
 
 
 def test_a_causal_mask_aligned_at_the_bottom_right():
