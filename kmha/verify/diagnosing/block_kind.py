@@ -36,7 +36,7 @@ def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> st
     called = naming.roles_of(call, said)
     called |= roles_by_place(call, called, given)
     called = {role: name for role, name in called.items() if given.get(name, name) is not None}
-    made = naming.roles_of(_open(adapter, constructor(layer_class)), said)
+    made = naming.roles_of_constructor(_open(adapter, constructor(layer_class)), said)
     copy = None if isinstance(thing, type) else adapter.working_copy(thing)
     variables = [] if copy is None else adapter.variables(copy)
     # What adds an encoding to its input need not have a name that says so.

@@ -348,7 +348,9 @@ def _find_choices(
     least = min((number for number, _ in ranked), default=0)
     likely = [each for number, each in ranked if number == least]
     likely.sort(key=lambda each: len(each[1].choices))  # with a mistake, the distance says little
-    for _, chosen, answered in likely[:NEAREST]:
+    usual = (options[0].weights, options[0].causal)  # with these, two choices are likelier than one with others
+    first_ones = [each for each in likely if (each[1].weights, each[1].causal) == usual][:NEAREST]
+    for _, chosen, answered in [*first_ones, *(each for each in likely[:NEAREST] if each not in first_ones)]:
         candidate.use_convention(chosen)
         with_ids = with_choices(answered, chosen.choices, chosen.norm_epsilon)
         if matching.singles(with_ids, candidate.chain):

@@ -240,6 +240,9 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
     other = {"x": "y", "xs": "ys"}.get(found.get("self", ""), "")
     if other in names and not {"memory", "key"} & found.keys():
         found["memory"] = other
+    latents = next((name for name in names if plain(name) in ("latents", "latent", "slots")), None)
+    if latents and "self" in found and not {"query", "key", "memory"} & found.keys():  # as in Perceiver
+        found["query"], found["memory"] = latents, found.pop("self")
     target = next((name for name in names if plain(name) in ("target", "targets")), None)
     if target and "memory" in found and not {"query", "self", "ids"} & found.keys():
         found["query"] = target  # beside an input, it is what a model should return
@@ -260,6 +263,8 @@ def roles_of_constructor(names: Iterable[str], said: Mapping[str, str] = Mapping
     names = list(names)
     found = roles_of(names, said)
     width = found.get("width", "")
+    if plain(found.get("inner", "")) == "latentdim" and "inputs" in found and "width" not in found:  # as in Perceiver
+        found["width"], found["memory_width"] = found.pop("inner"), found.pop("inputs")
     letter = next((name for name in names if name in LETTERS and name not in said.values()), "")
     if letter and "inner" not in found and HIDDEN.search(plain(width)):
         places = [names.index(name) for name in (letter, found.get("heads", letter), width)]

@@ -119,6 +119,24 @@ class Cosine(nn.Module):
         return self.o((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
+class Reader(nn.Module):
+    """Latent vectors read from an input. It normalizes them and adds them to its output."""
+
+    def __init__(self, latent_dim, input_dim, num_heads, wrong=""):
+        super().__init__()
+        self.heads, self.power = num_heads, 0.5 if wrong == "multiplied" else -0.5
+        self.norm, self.to_q = nn.LayerNorm(latent_dim), nn.Linear(latent_dim, latent_dim)
+        self.to_kv, self.to_out = nn.Linear(input_dim, 2 * latent_dim), nn.Linear(latent_dim, latent_dim)
+
+    def forward(self, latents, inputs, valid=None):
+        parts = (self.to_q(self.norm(latents)), *self.to_kv(inputs).chunk(2, dim=-1))
+        q, k, v = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2) for each in parts)
+        logits = q @ k.mT * q.shape[-1] ** self.power
+        if valid is not None:
+            logits = logits.masked_fill(~valid[:, None, None], -1e30)
+        return latents + self.to_out((logits.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
 class Waves(nn.Module):
     """Positions under a name that does not say so."""
 

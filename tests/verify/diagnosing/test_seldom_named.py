@@ -9,6 +9,7 @@ LAYERS = [
     ("Folded", "axis", "softmax-over-queries"),
     ("Capped", "not scaled", "scale-missing"),
     ("Recommender", "masked late", "mask-after-softmax"),
+    ("Reader", "multiplied", "scale-multiplied"),
     ("Waves", "doubled", "positions-exponent-doubled"),
 ]
 
