@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.block_candidate import chain_of
 from kmha.verify.diagnosing.block_weights import FORWARD, check_attends, squeezed
 from kmha.verify.diagnosing.calling import Parameters, call_parameters, constructor, roles_by_place
@@ -44,21 +44,8 @@ def kind_of(thing: Any, given: Mapping[str, Any], said: Mapping[str, str]) -> st
     names = [layer_class.__name__, *(inner if len(inner) == 1 else []), word_of_code(layer_class)]
     if any(is_embedding(name, made if copy is None else {}, called, variables) for name in names):
         return "embedding"
-    if copy is None and _adds_waves(layer_class, made):
-        return "embedding"
     check_attends(layer_class.__name__, variables)
     return chain_of_weights(variables, called) if variables else chain_of(made, called)
-
-
-def _adds_waves(layer_class: type, made: Mapping[str, str]) -> bool:
-    """Return whether a class of any name takes a length and a width, and its code knows sines but no attention."""
-    code = frameworks.source_of(layer_class)
-    waves = (
-        re.search(r"\bsin\(", code)
-        and re.search(r"\bcos\(", code)
-        and not re.search("softmax|attention|Linear|Dense", code)
-    )
-    return bool(waves) and {"length", "width"} <= made.keys() and "heads" not in made
 
 
 def chain_of_made(layer: LayerCandidate) -> str:

@@ -90,7 +90,7 @@ class EmbeddingCandidate(LayerCandidate):
         self.built = not isinstance(thing, type)
         self.adapter.encodes = True
         named = f"{self.layer_class.__name__.lower()} {word_of_code(self.layer_class)}"
-        self.rotates = bool(naming.ROTARY.search(named))
+        self.rotates = bool(naming.ROTARY.search(named)) or getattr(self.layer_class, "turns", False)
         variables = self.adapter.variables(self.thing) if self.built else []
         buffers = list(self.thing.buffers()) if hasattr(self.thing, "buffers") and self.built else []
         shapes = [each.shape for each in (*variables, *buffers) if len(squeezed(each.shape)) == 2]

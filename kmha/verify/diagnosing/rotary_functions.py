@@ -33,7 +33,7 @@ def as_rotary(function: Any) -> type | None:
     'apply_rotary'
     """
     name = getattr(function, "__name__", "").lower()
-    if not (inspect.isfunction(function) and NAME.search(name)) or OTHERS.search(name):
+    if not (inspect.isfunction(function) and (NAME.search(name) or _says_so(function))) or OTHERS.search(name):
         return None
     found = parameters(function)
     roles = naming.roles_of(found)
@@ -48,6 +48,17 @@ def as_rotary(function: Any) -> type | None:
     call = lambda self, **arguments: function(**arguments)  # noqa: E731
     body = {"__init__": lambda self: None, "__call__": call, "turns": True}
     return class_around(function, object, {}, found, body)
+
+
+def _says_so(function: Any) -> bool:
+    """Return whether the code of a function of any name speaks of rotary positions, and uses sines but no softmax."""
+    code = frameworks.source_of(function).lower()
+    waves = all(re.search(rf"\b{name}\(", code) for name in ("sin", "cos"))
+    return (
+        waves
+        and bool(naming.ROTARY.search(code))
+        and not re.search("softmax|attention|attend|matmul|einsum|linear|dense", code)
+    )
 
 
 def turned_by(tables: Any, vectors: np.ndarray, may_be_angles: bool = False) -> np.ndarray | None:

@@ -158,3 +158,11 @@ def apply_rotary(tensor, rotary_dim, positions, base=10000.0, wrong=""):
     first, second = turned.chunk(2, dim=-1)
     other = torch.cat([second if wrong == "sign" else -second, first], dim=-1)
     return torch.cat([turned * angles.cos() + other * angles.sin(), rest], dim=-1)
+
+
+def placed(x, positions, base=10000.0):
+    """Rotary positions (B, P) of (B, P, H, O), in pairs, under another name."""
+    angles = positions[..., None] / base ** (torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    cos, sin = torch.cos(angles)[:, :, None], torch.sin(angles)[:, :, None]
+    first, second = x[..., ::2], x[..., 1::2]
+    return torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1).flatten(-2)

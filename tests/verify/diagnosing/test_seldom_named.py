@@ -26,7 +26,7 @@ def test_a_mistake_is_named(candidate, name, wrong, mistake):
     assert found.ids == (mistake,), found
 
 
-@pytest.mark.parametrize("name", ["Configured", "Cosine", "apply_rotary"])
+@pytest.mark.parametrize("name", ["Configured", "Cosine", "apply_rotary", "placed"])
 def test_another_right_thing_is_right(candidate, name):
     found = diagnose(candidate("torch_seldom_named", name))
     assert (found.verdict, found.errors) == ("right", {}), found
