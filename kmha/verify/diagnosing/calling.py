@@ -29,6 +29,7 @@ EMPTY = inspect.Parameter.empty
 RANDOM = ("rng", "rngs", "prng", "prngkey", "rngkey", "randomkey", "dropoutrng", "dropoutkey")
 # Names of the method that a call of a layer runs.
 METHODS = ("forward", "call", "__call__", "forward_propagation", "forwardPropagation", "forward_pass")
+FEATURES = ("feat", "feats", "feature", "features")  # an input's name, or the name of its width
 SIZES = ("heads", "size", "width", "output", "inputs")
 READS = "kmha reads attention, encoder layers, decoder layers, embeddings and positional encodings"
 
@@ -258,6 +259,8 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
         roles["mask"] = roles.pop("use_bias")  # a call that takes a bias adds it to the logits
     if roles.get("causal") == "is_causal" and "mask" in roles:
         del roles["causal"]  # in torch, this argument only hints that the mask is causal
+    if not {"query", "key", "value", "self", "memory", "ids"} & roles.keys() and roles.get("output") in FEATURES:
+        roles["self"] = roles.pop("output")
     if {"query", "key", "value"} <= roles.keys():
         roles.pop("memory", None)  # another way to give key and value
     if {"query", "value"} <= roles.keys() and not {"key", "memory"} & roles.keys():

@@ -7,7 +7,8 @@ right layer is not accused because it expects a mask of another shape.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -290,7 +291,8 @@ def _closing(candidate: Candidate, opened: Sequence[Convention], trial: Trial, m
         answer = remembered(candidate, trial, memory).answer
         if not answer.error:
             rows = np.nan_to_num(answer.output)
-            alike[option.mask_meaning] = np.allclose(rows, rows[..., :1, :], rtol=1e-6)
+            least = 1e-6 * np.abs(rows).max(initial=0.0)  # rounding in float32
+            alike[option.mask_meaning] = np.allclose(rows, rows[..., :1, :], rtol=1e-6, atol=least)
     return frozenset(meaning for meaning, same in alike.items() if same and not all(alike.values()))
 
 
@@ -312,6 +314,21 @@ def _with_running_masks(
     ]
 
 
+def _with_other_answers(
+    candidate: Candidate, options: Iterable[Convention], drawn: Sequence[Trial], memory: Memory
+) -> Iterator[tuple[Convention, list[TrialResult]]]:
+    """Yield options with their results, without those that answer or raise an error as one before, with its weights."""
+    known: set[Any] = set()
+    for option in options:
+        candidate.use_convention(option)
+        results = [remembered(candidate, trial, memory) for trial in drawn]
+        answers = [b"" if each.answer.output is None else each.answer.output.tobytes() for each in results]
+        form = option.weights, option.causal, *answers
+        if form not in known:
+            known.add(form)
+            yield option, results
+
+
 def _find_choices(
     candidate: Candidate, options: Sequence[Convention], drawn: Sequence[Trial], memory: Memory
 ) -> tuple[Fit, float]:
@@ -322,9 +339,8 @@ def _find_choices(
     dtype, first = candidate.convention.dtype, candidate.convention
     rotates = mentions(candidate, naming.ROTARY.pattern)
     nearest: dict[Any, tuple[float, Convention, list[TrialResult]]] = {}  # with the likeliest epsilon alone
-    for option in [option for option in options if option.dtype == dtype][:MAX_OPTIONS]:
-        candidate.use_convention(option)
-        results = [remembered(candidate, trial, memory) for trial in drawn]
+    same_dtype = (option for option in options if option.dtype == dtype)
+    for option, results in itertools.islice(_with_other_answers(candidate, same_dtype, drawn, memory), MAX_OPTIONS):
         answered = [result for result in results if not result.answer.error]
         for ids, epsilon in attention_choices(candidate, answered) if answered else ():
             far = distance_with(answered, ids, epsilon)

@@ -46,9 +46,11 @@ from kmha.verify.diagnosing.matching import Match, TrialResult
 from kmha.verify.diagnosing.other_readings import (
     cannot_do_without_memory,
     explains_all,
+    fits_unknown_argument,
     mask_by_place,
     memory_is_ignored,
     memory_raises,
+    of_unknown_argument,
     optional_memory,
     suggested_reading,
     unexplained_mask,
@@ -349,6 +351,12 @@ def _other_reading(
             other = diagnose_as(functools.partial(read, said=said), chain=candidate.chain)
             if explains_all(other):
                 return other
+    for said in of_unknown_argument(candidate, results):
+        with contextlib.suppress(CandidateError):
+            other = diagnose_as(functools.partial(read, said=said), chain=chain)
+            if fits_unknown_argument(other):
+                (role, name), *_ = said.items()
+                return dataclasses.replace(other, further=(f"`{name}` is taken for its {role}.", *other.further))
     return None
 
 

@@ -13,14 +13,14 @@ ARGUMENTS: dict[str, str] = {
     "key": "key keys k xk keyinput inputsk inputk",
     "value": "value values v xv val valueinput inputsv inputv",
     "self": "x inputs input inp inputtensor xs tokens embeddings hiddenstates hiddenstate sequence src data tensor",
-    "memory": "xkv kvinput inputkv memory context kv inputskv source enc "
+    "memory": "xkv kvinput inputkv memory context ctx kv inputskv source enc "
     "keyvalue keyvalues keysvalues kvsource kvstates sourcekv "
     "cross encoderhiddenstates encodersequence memoryinput encx encodings mem encoded",
     "mask": "mask masks attentionmask attnmask msk m srcmask selfattnmask slfattnmask selfmask selfattentionmask "
     "attnmasks attentionmasks",
     "look_ahead": "lookaheadmask tgtmask targetmask trgmask decoderattentionmask decodermask decmask",
     "depth": "depth numlayers nlayers layers nlayer numblocks",
-    "causal": "causal iscausal usecausalmask autoregressive",
+    "causal": "causal causality iscausal usecausalmask autoregressive",
     "padding": "keymask keypaddingmask paddingmask valuemask padmask keypadding memorykeypaddingmask srckeypaddingmask "
     "padding encoderpaddingmask srcpaddingmask srcpadmask memorypaddingmask contextmask pad ispad ispadding padded "
     "selfattnpaddingmask selfattentionpaddingmask "
@@ -45,7 +45,7 @@ ARGUMENTS: dict[str, str] = {
     "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures hid "
     "hidsize emb embed d dembedding embdims embeddims nstate nembed edim hiddenunits dmod dimension attndim "
     "attentiondim depthatt projectdim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims hidden dm nfeatures "
-    "numfeatures vecsize vectorsize canales",
+    "numfeatures vecsize vectorsize canales numunits",
     "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures outputdepth depthout dimout",
     "inputs": "infeatures dimin indim inputdim inputsize querydim querysize queryshape din inchannels qdim inputwidth "
     "inputfeatures",
@@ -81,11 +81,15 @@ LETTERS = ("n", "c", "e", "w")  # arguments of a constructor that may be the wid
 ROTARY = re.compile("rotary|rope|rotate|(^|_)rot_")
 AXES = re.compile("_[btsndhlckqvmfw]{2,4}$|_[BTSNDHLCKQVMFW]{2,4}$")  # in names such as `x_btd`
 _ARRAY = "(x|inputs?|tensors?|hidden|(hidden)?states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
+# Names that say what a mask does to the keys where it is True.
+_ATTENDING = "(is)?(keep|kept|visible|visibility|allow(ed)?|permit(ted)?|alive|attendable|(can|may)(attend|see))"
+_HIDING = "(is)?(ignored?|hide|block(ed)?|forbidden|masked)"
 _WIDTH = "(channels|dims?|size|sz|features?|width|count)"
 # Names of arguments that belong to the memory, which is the output of an encoder.
 OF_MEMORY = re.compile("encoder|(^|_)enc_|memory|cross|context")
 # Patterns of names that no list has.
 PATTERNS = {
+    "mask": f"^({_ATTENDING}|{_HIDING})(positions?|pos|keys?)?$",
     "inner": "(ffn?|feedforward|mlp|intermediate|inner).*(size|dim|units|width|features|hid(den)?|channels|count)"
     "|^(d|dim|n|num)(ffn?|feedforward|mlp)$",
     "heads": "^(n|nb|num|number)(of)?(self|cross|mha|attn|attention)*heads$",
@@ -114,7 +118,7 @@ _ROLES = {
     "packed": "(?:query|queries)keys?values?|qkv|inproj|cattn|kqv",
     "key_value": "kvs?|keys?values?",
 }
-_KINDS = "w|b|kernel|weights?|bias(?:es)?|linear|dense|layer|fc"
+_KINDS = "w|b|mat|kernel|weights?|bias(?:es)?|linear|dense|layer|fc"
 _BEFORE = f"(?:head[0-9]+|to|in|{_KINDS}|proj|self|attn|att|i|ff(?=[qkv]))*"
 _AFTER = f"(?:proj(?:ection)?|emb(?:ed(?:ding)?)?|{_KINDS}|transform|matrix|line?|net)*"
 _WEIGHTS = {role: re.compile(f"^{_BEFORE}(?:{names.lower()}){_AFTER}[0-9]*$") for role, names in _ROLES.items()}
@@ -134,11 +138,13 @@ def argument(name: str) -> str | None:
 
     >>> argument("nHeads"), argument("enc_output"), argument("enc_src"), argument("colour")
     ('heads', 'memory', 'memory', None)
+    >>> argument("key_masks"), argument("visible")
+    ('padding', 'mask')
     >>> argument("context_bsd"), argument("x_BTD")
     ('memory', 'self')
     """
     full = name.rpartition(".")[2]
-    for name in (plain(full), plain(AXES.sub("", full))):
+    for name in (plain(full), plain(AXES.sub("", full)), plain(full).replace("masks", "mask")):
         found = (role for role, pattern in PATTERNS.items() if re.search(pattern, name))
         if role := _BY_NAME.get(name) or next(found, None):
             return role
@@ -165,17 +171,17 @@ def mask_meaning(name: str) -> str:
     """
     if plain(name).endswith("bias"):
         return "adds"
-    hiding = "keypadding|ignore|hidden|maskedpos|^(is)?pad(ded)?$|^ispadding$"
+    hiding = f"keypadding|ignore|hidden|maskedpos|^(is)?pad(ded)?$|^ispadding$|^{_HIDING}(positions?|pos|keys?)?$"
     return "hides" if re.search(hiding, plain(name)) else "attends"
 
 
 def is_mask(name: str) -> bool:
     """Return whether an argument has the name of a mask.
 
-    >>> is_mask("tgt_mask"), is_mask("use_causal_mask")
-    (True, False)
+    >>> is_mask("tgt_mask"), is_mask("visible"), is_mask("use_causal_mask")
+    (True, True, False)
     """
-    return "mask" in plain(name) and argument(name) not in ("causal", None)
+    return bool(re.search(f"mask|{PATTERNS['mask']}", plain(name))) and argument(name) not in ("causal", None)
 
 
 def weight(path: str) -> tuple[str | None, bool]:

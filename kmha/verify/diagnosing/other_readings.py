@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kmha.verify.diagnosing import matching, naming
+from kmha.verify.diagnosing import guessing, matching, naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import TrialResult
-from kmha.verify.diagnosing.sureness import MISSING
+from kmha.verify.diagnosing.sureness import MASKS, MISSING
 from kmha.verify.diagnosing.unknown_mistakes import returned_input
 from kmha.verify.diagnosing.verdicts import KNOWN
 
@@ -91,6 +91,25 @@ def unexplained_mask(candidate: Candidate, results: Sequence[TrialResult]) -> di
         return {}
     named = {id for match in matching.singles(answered, candidate.chain) for id in match.ids} if answered else set()
     return {} if named - MISSING else {OF_TARGET[masks[0]]: name}
+
+
+def of_unknown_argument(candidate: Candidate, results: Sequence[TrialResult]) -> list[dict[str, str]]:
+    """Return the roles to try for the only required argument whose name tells nothing, if every call raises an error.
+
+    It may be a mask or the encoder's output, which code cannot do without.
+    """
+    found = candidate.call_parameters
+    unknown = [name for name, _ in candidate.convention.guessed if not guessing.guesses(name, found.get(name))[1]]
+    if len(unknown) != 1 or candidate.chain == "embedding" or not all(result.answer.error for result in results):
+        return []
+    taken = {*candidate.roles, *(["memory"] if "key" in candidate.roles else [])}
+    return [{role: unknown[0]} for role in ("mask", "padding", "memory") if role not in taken]
+
+
+def fits_unknown_argument(found: "Diagnosis") -> bool:
+    """Return whether all calls of a reading ran, and are right or have one mistake that is not in the masks."""
+    named = found.verdict == KNOWN and len(found.mistakes) == 1 and found.ids[0].partition("-")[0] not in MASKS
+    return not found.errors and (found.right or named)
 
 
 def explains_all(found: "Diagnosis") -> bool:

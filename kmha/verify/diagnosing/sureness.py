@@ -148,7 +148,8 @@ def _unknown_arguments(found: "Diagnosis") -> Iterator[str]:
         switched_off = text == "None" and explained  # what is left out explains no numbers of a mistake elsewhere
         fits = found.verdict == KNOWN and text in guessing.NUMBERS  # with another size, the weights would not fit
         left_out_mask = masks and naming.is_mask(name)
-        if left_out_mask or not (switched_off or fits or guessing.guesses(name, parameters.get(name))[1]):
+        refused = text == "None" and found.verdict == RAISES and parameters[name].default is EMPTY
+        if left_out_mask or refused or not (switched_off or fits or guessing.guesses(name, parameters.get(name))[1]):
             yield f"kmha does not know the argument `{name}`, and passed {text}. Give its value: --set {name}=VALUE."
     for name in left_out(found):
         if candidate.call_parameters[name].default is EMPTY:

@@ -128,8 +128,15 @@ def _of_query(state: State, right: Step) -> Any:
 
 
 def _on_rows(state: State, right: Step) -> Any:
-    mask = state["trial"].key_mask
-    return right(state) if mask is None else allowed_without(state, "key_mask") & mask[:, None, :, None]
+    mask, rows = state["trial"].key_mask, state["trial"].query.shape[-2]
+    if mask is None:
+        return right(state)
+    if mask.shape[1] != rows:  # a mask that is made of lengths fits any number of rows
+        lengths = mask.sum(axis=1, keepdims=True)
+        if not np.array_equal(mask, np.arange(mask.shape[1]) < lengths):
+            raise ImpossibleError("the keys' padding mask does not fit the queries")
+        mask = np.arange(rows) < lengths
+    return allowed_without(state, "key_mask") & mask[:, None, :, None]
 
 
 def _padding_inverted(state: State, right: Step) -> Any:

@@ -58,6 +58,7 @@ def test_first_name_of_a_role_counts():
         ("to_queries_keys_values.bias", ("packed", True)),
         ("to_kvs.kernel", ("key_value", False)),
         ("wq", ("query", False)),
+        ("mat_q", ("query", False)),
         ("W_k.weight", ("key", False)),
         ("attention/value_dense/kernel", ("value", False)),
         ("self_attn.out_proj.bias", ("attention_output", True)),

@@ -1,0 +1,75 @@
+"""Attention that needs a mask in every call, or whose mask has a name that says what True does."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+class HeadsInTheBatch(keras.layers.Layer):
+    """Attention with the heads on the axis of items, before a residual connection and a normalization."""
+
+    def __init__(self, num_units, num_heads=2, causality=False, wrong=""):
+        super().__init__()
+        self.count, self.causality, self.wrong = num_heads, causality, wrong
+        self.q_layer, self.k_layer, self.v_layer = (keras.layers.Dense(num_units) for _ in range(3))
+        self.norm = keras.layers.LayerNormalization(epsilon=1e-8)
+
+    def call(self, queries, keys, key_masks):
+        q, k, v = (
+            tf.concat(tf.split(each, self.count, axis=-1), 0)
+            for each in (self.q_layer(queries), self.k_layer(keys), self.v_layer(keys))
+        )
+        logits = q @ tf.transpose(k, (0, 2, 1)) / np.sqrt(q.shape[-1])
+        hidden = tf.cast(key_masks, tf.float32)
+        hidden = tf.repeat(hidden, self.count, 0) if self.wrong == "repeat" else tf.tile(hidden, (self.count, 1))
+        logits += hidden[:, None] * -(2.0**32)
+        if self.causality:
+            logits = tf.where(tf.linalg.band_part(tf.ones_like(logits), -1, 0) > 0, logits, -(2.0**32))
+        heads = tf.split(tf.nn.softmax(logits) @ v, self.count, axis=0)
+        return self.norm(queries + tf.concat(heads, -1))
+
+
+def weights(query, key, seen):
+    """Return the weights of the keys, which are 0 where `seen` is False."""
+    logits = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
+    logits = np.where(seen, logits, -1e9)
+    logits = np.exp(logits - logits.max(-1, keepdims=True))
+    return logits / logits.sum(-1, keepdims=True)
+
+
+def with_visible(query, key, value, visible):
+    return weights(query, key, visible[...]) @ value
+
+
+def with_ignored(query, key, value, ignore):
+    return weights(query, key, ~ignore) @ value
+
+
+def with_unknown(query, key, value, regenschirm):
+    return weights(query, key, regenschirm[...]) @ value
+
+
+def cross(x, sonnenblume, w_q, w_k, w_v, w_o):
+    """Attend to the second argument, with one head."""
+    query, key, value = x @ w_q, sonnenblume @ w_k, sonnenblume @ w_v
+    return weights(query, key, True) @ value @ w_o
+
+
+def of_lengths(query, key, value, valid_lens=None, axis=1):
+    """Attend to so many keys, or with `axis=2` from so many queries, which is wrong."""
+    logits = tf.matmul(query, key, transpose_b=True) / np.sqrt(query.shape[-1])
+    if valid_lens is not None:
+        seen = tf.sequence_mask(valid_lens, key.shape[1] if axis == 1 else query.shape[1])
+        logits = tf.where(tf.expand_dims(seen, axis), logits, -1e6)
+    return tf.nn.softmax(logits) @ value
+
+
+class OfFeatures(keras.layers.Layer):
+    """Self-attention with an input called `feats`."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.attention = keras.layers.MultiHeadAttention(num_heads, d_model // num_heads)
+
+    def call(self, feats):
+        return self.attention(feats, feats)

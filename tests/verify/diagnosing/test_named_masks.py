@@ -1,0 +1,35 @@
+"""Masks that code cannot do without, names that say what a mask does, and arguments whose names tell nothing."""
+
+import importlib
+
+import pytest
+
+from kmha.verify import diagnose
+
+CANDIDATES = importlib.import_module("tests.verify.candidates.named_masks")
+
+
+@pytest.mark.parametrize("name", ["HeadsInTheBatch", "with_visible", "with_ignored", "OfFeatures", "of_lengths"])
+def test_right(name):
+    assert diagnose(getattr(CANDIDATES, name)).verdict == "right"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "id"),
+    [
+        ("HeadsInTheBatch", {"wrong": "repeat"}, "mask-repeated"),
+        ("of_lengths", {"axis": 2}, "padding-on-queries"),
+    ],
+)
+def test_wrong(name, arguments, id):
+    assert diagnose(getattr(CANDIDATES, name), arguments=arguments).ids == (id,)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("with_unknown", "`regenschirm` is taken for its mask."), ("cross", "`sonnenblume` is taken for its memory.")],
+)
+def test_a_required_argument_whose_name_tells_nothing(name, says):
+    found = diagnose(getattr(CANDIDATES, name))
+    assert found.verdict == "right"
+    assert says in found.further
