@@ -18,9 +18,10 @@ from kmha.verify.diagnosing.conventions import (
     LISTS,
     MASK_SHAPES,
     MIDDLE,
+    MIDDLE_SINGLE,
     ONE_KEY,
     PADDING_SHAPES,
-    SINGLE,
+    SINGLES,
     TIME,
 )
 from kmha.verify.diagnosing.packed_inputs import Parameters, packing_of
@@ -330,13 +331,13 @@ def input_arguments(candidate: Any, roles: Mapping[str, str], trial: Trial) -> d
         arrays |= {"key": trial.key, "value": trial.value, "memory": trial.key}
     else:
         arrays |= {"key": trial.query, "value": trial.query, "memory": trial.query}
-    if entry == MIDDLE:
+    if entry in (MIDDLE, MIDDLE_SINGLE):
         arrays = {role: np.swapaxes(array, 1, 2) for role, array in arrays.items()}
     elif entry == ONE_KEY:
         arrays |= {role: arrays[role][:, 0] for role in ("key", "value", "memory")}
     elif trial.core and entry != HEADS:
         arrays = {role: array[:, 0] for role, array in arrays.items()}
-    if entry == SINGLE:
+    if entry in SINGLES:
         arrays = {role: array[0] for role, array in arrays.items()}
     if entry == TIME:
         arrays = {role: np.swapaxes(array, 0, 1) for role, array in arrays.items()}

@@ -28,8 +28,10 @@ from kmha.verify.diagnosing.conventions import (
     LISTS,
     MASK_MEANINGS,
     MIDDLE,
+    MIDDLE_SINGLE,
     ONE_KEY,
     SINGLE,
+    SINGLES,
     TIME,
     Convention,
     adapt,
@@ -132,7 +134,7 @@ class Candidate:
         entry = self.convention.entry
         self.framework = self.convention.framework or self.framework
         if self.core:
-            self.accepts = dataclasses.replace(self.accepts, heads=entry in (HEADS, MIDDLE, ONE_KEY))
+            self.accepts = dataclasses.replace(self.accepts, heads=entry in (HEADS, MIDDLE, ONE_KEY, MIDDLE_SINGLE))
         if entry in LISTS:
             self.accepts = dataclasses.replace(self.accepts, cross=True, value="value" in LISTS[entry])
 
@@ -221,7 +223,7 @@ class Candidate:
 
     def mask_shapes(self) -> list[str]:
         """Return the shapes to try for a mask, the likeliest first."""
-        if self.convention.entry == SINGLE:
+        if self.convention.entry in SINGLES:
             return ["T,S", "B,T,S", "B,1,T,S"]
         if self.core and self.convention.entry == BATCH:
             return ["B,T,S", "T,S", "B,S"]
@@ -230,7 +232,7 @@ class Candidate:
 
     def padding_shapes(self) -> list[str]:
         """Return the shapes to try for a padding mask, the likeliest first."""
-        if self.convention.entry == SINGLE:
+        if self.convention.entry in SINGLES:
             return ["S", "B,S"]
         return ["B,S", "B,1,S"] if self.core and self.convention.entry == BATCH else ["B,S", "B,1,1,S", "B,1,S"]
 
@@ -330,16 +332,18 @@ class Candidate:
         entry = self.convention.entry
         if array.ndim == axes and entry in SWAPPED:
             array = np.swapaxes(array, *SWAPPED[entry])
-        elif self.core and entry not in (HEADS, ONE_KEY) and array.ndim == axes - 1 - (entry == SINGLE):
+        elif self.core and entry not in (HEADS, ONE_KEY, MIDDLE_SINGLE) and array.ndim == axes - 1 - (entry == SINGLE):
             array = array[..., None, :, :]
-        return array[None] if entry == SINGLE and array.ndim == axes - 1 else array
+        if entry == MIDDLE_SINGLE and array.ndim == axes - 1:
+            array = np.swapaxes(array, 0, 1)
+        return array[None] if entry in SINGLES and array.ndim == axes - 1 else array
 
     def _scores_of_heads(self, scores: np.ndarray, trial: Trial) -> np.ndarray | None:
         """Return the scores as (B, H, T, S), or `None` if they are not the scores of every head."""
         if trial.chain != "attention":
             return None  # a block returns the scores of several attentions, in an unknown order
         heads = trial.heads
-        single = self.convention.entry == SINGLE
+        single = self.convention.entry in SINGLES
         if heads == 1 and scores.ndim == 3 - single:
             scores = scores[..., None, :, :]
         if single and scores.ndim == 3:

@@ -20,6 +20,8 @@ MIDDLE = "(B, P, H, O)"
 ONE_KEY = "(B, H, T, O), with one key and value (B, S, O) for all heads"
 BATCH = "(B, P, I)"
 SINGLE = "(P, I)"
+MIDDLE_SINGLE = "(P, H, O)"
+SINGLES = (SINGLE, MIDDLE_SINGLE)
 TIME = "(P, B, I)"
 IDS = "(B, P)"  # token ids, for an encoding that only takes its number of positions from them
 COUNT = "P, their number alone"  # for an encoding that takes a number of positions
@@ -113,7 +115,7 @@ def adapt(trial: Trial, convention: Convention, present: frozenset[str] | None) 
     if present is not None and not trial.core:
         changes["weights"] = _weights(trial, present)
     trial = dataclasses.replace(trial, **changes) if changes else trial
-    if convention.entry == SINGLE:
+    if convention.entry in SINGLES:
         return _one_item(trial)
     if convention.entry == ONE_KEY:
         key = np.broadcast_to(trial.key[:, :1], trial.key.shape)

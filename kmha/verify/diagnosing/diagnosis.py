@@ -36,7 +36,7 @@ from kmha.verify.diagnosing.calling import CandidateError, NoWeightsError, param
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.closures import as_object, is_compiled, is_method, is_plain_object, is_weightless, stand_in
 from kmha.verify.diagnosing.convention_search import ChosenConvention, find_convention, use
-from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLE, Convention
+from kmha.verify.diagnosing.conventions import MASK_MEANINGS, SINGLES, Convention
 from kmha.verify.diagnosing.core_layer import CoreLayerCandidate, is_core
 from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate, EncodingFunction, encoding_roles
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
@@ -295,7 +295,7 @@ def _diagnose(
     if other := _other_reading(read, candidate, results, diagnose_as, chain):
         return other
     sizes = chosen.sizes
-    if chosen.convention.entry == SINGLE:
+    if chosen.convention.entry in SINGLES:
         sizes = dataclasses.replace(sizes, batch=1)
     known: dict[str, Any] = {
         "name": candidate.name,

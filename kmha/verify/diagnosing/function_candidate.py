@@ -39,7 +39,7 @@ from kmha.verify.diagnosing.calling import (
     without_neutral,
 )
 from kmha.verify.diagnosing.candidate import Candidate
-from kmha.verify.diagnosing.conventions import BATCH, HEADS, MIDDLE, ONE_KEY, SINGLE, Convention
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, MIDDLE, MIDDLE_SINGLE, ONE_KEY, SINGLE, Convention
 from kmha.verify.diagnosing.stated_sizes import stated_heads, stated_size
 from kmha.verify.diagnosing.trials import Accepts, Sizes
 from kmha.verify.diagnosing.weights import KERNELS, OUTPUT_KERNELS, PACKED_KERNELS, packing_order, to_form
@@ -151,7 +151,8 @@ class FunctionCandidate(Candidate):
 
     def input_layouts(self) -> list[dict[str, Any]]:
         if self.core:
-            found: list[dict[str, Any]] = [{"entry": entry} for entry in (HEADS, BATCH, MIDDLE, SINGLE, ONE_KEY)]
+            entries = (HEADS, BATCH, MIDDLE, SINGLE, ONE_KEY, MIDDLE_SINGLE)
+            found: list[dict[str, Any]] = [{"entry": entry} for entry in entries]
         else:
             heads = [False] if "heads" in self.roles or not self.weight_names else [False, True]
             found = [{"entry": entry, "one_head": one} for entry in (BATCH, SINGLE) for one in heads]

@@ -207,8 +207,11 @@ def without_kind(name: str) -> str:
 
     >>> without_kind("projection_kernel"), without_kind("projection_bias"), without_kind("w_1"), without_kind("b_1")
     ('projection', 'projection', '1', '1')
+    >>> without_kind("proj_w"), without_kind("proj_b")
+    ('proj', 'proj')
     """
-    return re.sub(r"kernel|weights?|bias(es)?|^[wb](?=[^a-z]|$)", "", plain(name)) or plain(name)
+    short = plain(re.sub("(?<=.)_[wb]$", "", name.lower()))
+    return re.sub(r"kernel|weights?|bias(es)?|^[wb](?=[^a-z]|$)", "", short) or plain(name)
 
 
 def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:

@@ -195,6 +195,9 @@ class PlainAdapter(Adapter):
         return frameworks.to_tensor(array, self.framework, array.dtype.name)
 
     def call(self, layer: Any, arguments: Mapping[str, Any], training: bool) -> Any:
+        method = getattr(type(layer), self.method)
+        if not inspect.isfunction(method):  # what is compiled keeps the variables of its first call
+            return inspect.unwrap(method)(layer, **arguments)
         return getattr(layer, self.method)(**arguments)
 
     def weights_dtype(self, layer: Any) -> str:
@@ -286,7 +289,12 @@ def keeps_results(thing: Any) -> bool:
 
 
 def _method(layer_class: type) -> str | None:
-    return next((name for name in METHODS if inspect.isfunction(getattr(layer_class, name, None))), None)
+    return next((name for name in METHODS if _is_written(getattr(layer_class, name, None))), None)
+
+
+def _is_written(method: Any) -> bool:
+    """Return whether a method is a function, or one that TensorFlow compiles."""
+    return inspect.isfunction(method) or inspect.isfunction(getattr(method, "__wrapped__", None))
 
 
 def _arrays_of(layer: Any) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from kmha.verify.chains.blocks import EPSILON
 from kmha.verify.choices import CHOICES
 from kmha.verify.diagnosing import guessing, matching, naming
 from kmha.verify.diagnosing.caches import cache_report
-from kmha.verify.diagnosing.conventions import BATCH, HEADS, ONE_KEY
+from kmha.verify.diagnosing.conventions import BATCH, HEADS, MIDDLE_SINGLE, ONE_KEY
 from kmha.verify.diagnosing.coverage import tested, untested
 from kmha.verify.diagnosing.difference import difference_map
 from kmha.verify.diagnosing.plain import plain
@@ -268,7 +268,7 @@ def sizes_text(found: "Diagnosis") -> str:
     """Return the sizes of the calls as text."""
     if not found.candidate.core:
         return str(found.sizes)
-    heads = f", H={found.sizes.heads}" if found.convention.entry in (HEADS, ONE_KEY) else ""
+    heads = f", H={found.sizes.heads}" if found.convention.entry in (HEADS, ONE_KEY, MIDDLE_SINGLE) else ""
     return f"B={found.sizes.batch}, T={found.sizes.rows}, S={found.sizes.columns}{heads}, O={found.sizes.size}"
 
 

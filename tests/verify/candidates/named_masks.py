@@ -73,3 +73,45 @@ class OfFeatures(keras.layers.Layer):
 
     def call(self, feats):
         return self.attention(feats, feats)
+
+
+def heads_in_the_middle(query, key, value, ignore):
+    """Attend without a batch: query, key and value are (positions, heads, features). A row may see nothing."""
+    logits = np.einsum("thd,shd->hts", query, key) / np.sqrt(query.shape[2])
+    logits = np.where(ignore[None, :, :], -1e9, logits)
+    exp = np.exp(logits - logits.max(axis=2, keepdims=True))
+    return np.einsum("hts,shd->thd", exp / exp.sum(axis=2, keepdims=True), value)
+
+
+class Compiled(tf.Module):
+    """Self-attention whose call TensorFlow compiles, with biases called `qkv_b` and `proj_b`."""
+
+    def __init__(self, dim, num_heads=2, axis=-1):
+        super().__init__()
+        self.num_heads, self.axis = num_heads, axis
+        self.qkv_w, self.qkv_b = tf.Variable(tf.random.normal((dim, 3 * dim))), tf.Variable(tf.ones(3 * dim))
+        self.proj_w, self.proj_b = tf.Variable(tf.random.normal((dim, dim))), tf.Variable(tf.ones(dim))
+
+    @tf.function
+    def __call__(self, x):
+        batch, length, dim = x.shape
+        packed = tf.reshape(x @ self.qkv_w + self.qkv_b, (batch, length, 3, self.num_heads, dim // self.num_heads))
+        q, k, v = tf.unstack(tf.transpose(packed, (2, 0, 3, 1, 4)))
+        logits = tf.matmul(q, k, transpose_b=True) / float(dim // self.num_heads) ** 0.5
+        heads = tf.transpose(tf.nn.softmax(logits, self.axis) @ v, (0, 2, 1, 3))
+        return tf.reshape(heads, (batch, length, dim)) @ self.proj_w + self.proj_b
+
+
+class OfIds(keras.layers.Layer):
+    """An encoder layer with a table of words, which takes token ids."""
+
+    def __init__(self, vocab, dim=12, heads=2, ff=20):
+        super().__init__()
+        self.table = keras.layers.Embedding(vocab, dim)
+        self.attention = keras.layers.MultiHeadAttention(heads, dim // heads)
+        self.first, self.second = keras.layers.Dense(ff, "relu"), keras.layers.Dense(dim)
+
+    def call(self, ids):
+        x = self.table(ids)
+        x = x + self.attention(x, x)
+        return x + self.second(self.first(x))

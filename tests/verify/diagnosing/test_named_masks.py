@@ -9,7 +9,10 @@ from kmha.verify import diagnose
 CANDIDATES = importlib.import_module("tests.verify.candidates.named_masks")
 
 
-@pytest.mark.parametrize("name", ["HeadsInTheBatch", "with_visible", "with_ignored", "OfFeatures", "of_lengths"])
+@pytest.mark.parametrize(
+    "name",
+    ["HeadsInTheBatch", "with_visible", "with_ignored", "OfFeatures", "of_lengths", "heads_in_the_middle", "Compiled"],
+)
 def test_right(name):
     assert diagnose(getattr(CANDIDATES, name)).verdict == "right"
 
@@ -19,6 +22,7 @@ def test_right(name):
     [
         ("HeadsInTheBatch", {"wrong": "repeat"}, "mask-repeated"),
         ("of_lengths", {"axis": 2}, "padding-on-queries"),
+        ("Compiled", {"axis": 2}, "softmax-over-queries"),
     ],
 )
 def test_wrong(name, arguments, id):
@@ -33,3 +37,8 @@ def test_a_required_argument_whose_name_tells_nothing(name, says):
     found = diagnose(getattr(CANDIDATES, name))
     assert found.verdict == "right"
     assert says in found.further
+
+
+def test_a_block_that_takes_ids_is_not_said_to_raise_errors():
+    with pytest.raises(ValueError, match="takes token ids"):
+        diagnose(CANDIDATES.OfIds)
