@@ -233,10 +233,10 @@ def without_flags(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_flag(parameter: Any) -> bool:
-    """Return whether a parameter is a boolean or a text, by its default or its annotation."""
+    """Return whether a parameter is a boolean, a number or a text, by its default or its annotation."""
     annotation = str(getattr(parameter, "annotation", ""))
     is_text = re.search(r"\bstr\b", annotation) and not re.search("Tensor|[Aa]rray", annotation)
-    return bool(is_text) or isinstance(getattr(parameter, "default", None), bool | str)
+    return bool(is_text) or isinstance(getattr(parameter, "default", None), int | float | str)
 
 
 def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
@@ -248,6 +248,8 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
 
     >>> list(call_roles(parameters(lambda query, key_or_batches=None, value=None: 0)).values())
     ['query', 'value', 'key_or_batches']
+    >>> call_roles(parameters(lambda feats, visible, keep=0.9: 0)), call_roles(parameters(lambda feats, keep=0.9: 0))
+    ({'mask': 'visible', 'self': 'feats'}, {'self': 'feats'})
     """
     roles = naming.roles_of(without_flags(found), said)
     if "look_ahead" in roles and "mask" not in roles:

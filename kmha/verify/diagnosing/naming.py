@@ -83,7 +83,7 @@ AXES = re.compile("_[btsndhlckqvmfw]{2,4}$|_[BTSNDHLCKQVMFW]{2,4}$")  # in names
 _ARRAY = "(x|inputs?|tensors?|hidden|(hidden)?states?|seq(uence)?s?|vectors?|embs?|embeddings?)$"
 # Names that say what a mask does to the keys where it is True.
 _ATTENDING = "(is)?(keep|kept|visible|visibility|allow(ed)?|permit(ted)?|alive|attendable|(can|may)(attend|see))"
-_HIDING = "(is)?(ignored?|hide|block(ed)?|forbidden|masked)"
+_HIDING = "(is)?(ignored?|hide|blocked|forbidden|masked)"
 _WIDTH = "(channels|dims?|size|sz|features?|width|count)"
 # Names of arguments that belong to the memory, which is the output of an encoder.
 OF_MEMORY = re.compile("encoder|(^|_)enc_|memory|cross|context")
