@@ -38,6 +38,7 @@ from kmha.verify.diagnosing.weights import Variable
 
 POSITIONS = re.compile(r"pos(?!t)|(^|[._])w?pe([._]|$)")
 SEGMENTS = re.compile(r"type|segment")
+OF_SEGMENTS = re.compile("token_?type|segment")  # names of arguments
 # In names of classes that encode positions:
 WORDS = re.compile(r"rotary|^ro_?pe$|(?<![a-z])posit(?!ion_?wise)|embed|sinus|pos_?enc|^pe$")
 # In names of other classes:
@@ -100,6 +101,8 @@ class EmbeddingCandidate(LayerCandidate):
         counts = naming.roles_of(self.constructor_parameters, self.said).get("vocabulary", "")
         counts_positions = of_positions and naming.plain(counts) == "numembeddings"
         self.takes_ids = (bool(counts) and not counts_positions) or of_tokens
+        of_segments = [n for n, each in self.call_parameters.items() if OF_SEGMENTS.search(n) and each.default is EMPTY]
+        self.roles = {**self.roles, **({"segments": of_segments[0]} if of_segments and self.takes_ids else {})}
         self.bases = _bases_of(self, self.layer_class, *([self.thing] if self.built else []))
 
     def _read(self, convention: int = 0) -> Any:
@@ -242,7 +245,9 @@ class EmbeddingCandidate(LayerCandidate):
         dtype = "int64" if ids else self.dtype_of(trial)
         sizes = {self.roles[role]: trial.query.shape[-1] for role in ("size", "width") if role in self.roles}
         guessed |= {each: size for each, size in sizes.items() if self.call_parameters[each].default is EMPTY}
-        arrays = {name: array, **({self.roles["key"]: KEYS * array} if self._turns_keys else {})}
+        # All ids are of the first segment.
+        of_segments = {self.roles["segments"]: np.zeros_like(array)} if "segments" in self.roles else {}
+        arrays = {name: array, **of_segments, **({self.roles["key"]: KEYS * array} if self._turns_keys else {})}
         tensors = {each: frameworks.to_tensor(one, self.framework, dtype) for each, one in arrays.items()}
         return {**guessed, **self.call_given, **tensors}
 

@@ -115,3 +115,19 @@ class OfIds(keras.layers.Layer):
         x = self.table(ids)
         x = x + self.attention(x, x)
         return x + self.second(self.first(x))
+
+
+class OfSegments(keras.layers.Layer):
+    """The sum of the vectors of words, positions and segments. The ids of the segments are required."""
+
+    def __init__(self, vocab_size=30, hidden_size=8, max_position=64):
+        super().__init__()
+        self.words, self.segments = (
+            keras.layers.Embedding(vocab_size, hidden_size),
+            keras.layers.Embedding(2, hidden_size),
+        )
+        self.positions = keras.layers.Embedding(max_position, hidden_size)
+
+    def call(self, input_ids, token_type_ids):
+        places = tf.range(tf.shape(input_ids)[1])
+        return self.words(input_ids) + self.segments(token_type_ids) + self.positions(places)

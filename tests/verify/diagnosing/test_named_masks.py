@@ -11,7 +11,16 @@ CANDIDATES = importlib.import_module("tests.verify.candidates.named_masks")
 
 @pytest.mark.parametrize(
     "name",
-    ["HeadsInTheBatch", "with_visible", "with_ignored", "OfFeatures", "of_lengths", "heads_in_the_middle", "Compiled"],
+    [
+        "HeadsInTheBatch",
+        "with_visible",
+        "with_ignored",
+        "OfFeatures",
+        "of_lengths",
+        "heads_in_the_middle",
+        "Compiled",
+        "OfSegments",
+    ],
 )
 def test_right(name):
     assert diagnose(getattr(CANDIDATES, name)).verdict == "right"
