@@ -1,9 +1,10 @@
-"""Slices and sizes of TensorFlow tensors whose shapes may be unknown while a graph is traced.
+"""Slices and sizes of TensorFlow tensors whose shapes may be unknown while a graph is traced, and what XLA needs.
 
 A size is a Python number if it is known, and otherwise a scalar tensor.
 """
 
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from tensorflow.python.ops import control_flow_util
 
 from kmha.core.tensors import Tensor
@@ -12,6 +13,12 @@ from kmha.core.tensors import Tensor
 def is_compiled() -> bool:
     """Tell whether XLA will compile the graph being traced. There, sizes cannot depend on a loop's counter."""
     return not tf.executing_eagerly() and control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+
+
+@tf.custom_gradient
+def barrier(x: Tensor) -> Tensor:
+    """Return `x`, which XLA then does not join with the operations around it."""
+    return gen_xla_ops.xla_optimization_barrier(input=[x])[0], lambda upstream: upstream
 
 
 def sizes_of(x: Tensor) -> tuple[Tensor, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from kmha.core import axes, eager
+from kmha.core import axes, eager, xla
 from kmha.core.tensors import Tensor, as_tensor
 
 
@@ -46,9 +46,9 @@ def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor
         return _torch_product(inputs, side_by_side, bias, heads, head_size)  # (B, T, H, O)
     rows, sizes = ops.reshape(inputs, (-1, width)), ops.shape(inputs)[:-1]  # (B·T, I)
     without_xla = eager.is_without_xla()
-    if without_xla or _are_few(rows, head_size):
+    if without_xla or xla.are_few(rows, head_size):
         projected = (
-            _by_heads(rows, kernel) if without_xla else ops.matmul(_repeated(rows, heads), kernel)
+            _by_heads(rows, kernel) if without_xla else ops.matmul(xla.repeated(rows, heads), kernel)
         )  # (H, B·T, O)
         if bias is not None:
             projected = ops.add(projected, ops.expand_dims(bias, 1))
@@ -140,38 +140,6 @@ def _by_heads(rows: Tensor, kernel: Tensor) -> Tensor:
         return ops.squeeze(by_heads, 0), gradient
 
     return run(rows, kernel)
-
-
-def _are_few(rows: Tensor, head_size: int) -> bool:
-    """Tell whether XLA copies `rows` (N, I) once for each head in less time than the kernel, as measured on CPUs."""
-    count = rows.shape[0]  # unknown or symbolic in some graphs
-    if not isinstance(count, int) or not 0 < 2 * count <= head_size:
-        return False
-    if keras.backend.backend() == "jax":
-        import jax  # other backends do without it
-
-        return jax.default_backend() == "cpu"
-    return keras.backend.backend() == "tensorflow"
-
-
-def _repeated(rows: Tensor, count: int) -> Tensor:
-    """Return (H, N, I), `count` copies of `rows`.
-
-    The barrier keeps XLA from joining the products to one, for which it would copy the kernel.
-    """
-    repeated = ops.broadcast_to(rows, (count, *rows.shape))
-    if keras.backend.backend() == "jax":
-        from jax.lax import optimization_barrier  # other backends do without it
-
-        return optimization_barrier(repeated)
-    import tensorflow as tf  # other backends do without it
-    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
-
-    @tf.custom_gradient
-    def barrier(x: Tensor) -> Tensor:
-        return gen_xla_ops.xla_optimization_barrier(input=[x])[0], lambda upstream: upstream
-
-    return barrier(repeated)
 
 
 def _from_heads(x: Tensor, kernel: Tensor) -> Tensor:
