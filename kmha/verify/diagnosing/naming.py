@@ -53,7 +53,7 @@ ARGUMENTS: dict[str, str] = {
     "hiddenff mlpdim pfdim ffsize densedim latentdim ffnhidden ffhidden dinner dimff hiddenfeatures filtersize dhidden "
     "ffndim ffwidth innerdim feedforwarddimension intermediatesize ninner nhidden inter feedforwardchannels ffnsize "
     "encoderffndim decoderffndim feedforwardhiddensize ffembeddim dimffn ffnembeddim hiddenwidth ffdimension "
-    "feedforwardhidden ff neurons inner mlp ffn",
+    "feedforwardhidden ff neurons inner",
     "batch_first": "batchfirst",
     "use_bias": "usebias withbias bias useattentionbias qkvbias attentionbias attnbias outbias useqkvbias",
     "dropout": "dropout rate dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "
@@ -221,7 +221,7 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
         names: Names of arguments.
         said: Names that the user gave for roles, which come before names that kmha knows.
 
-    >>> roles_of(["d_model", "num_heads", "rate"])
+    >>> roles_of(["d_model", "num_heads", "kind"])
     {'width': 'd_model', 'heads': 'num_heads'}
     >>> roles_of(["enc_input", "mask"]), roles_of(["dec_input", "enc_input"])
     ({'mask': 'mask', 'self': 'enc_input'}, {'query': 'dec_input', 'memory': 'enc_input'})
