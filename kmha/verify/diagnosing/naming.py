@@ -53,7 +53,7 @@ ARGUMENTS: dict[str, str] = {
     "hiddenff mlpdim pfdim ffsize densedim latentdim ffnhidden ffhidden dinner dimff hiddenfeatures filtersize dhidden "
     "ffndim ffwidth innerdim feedforwarddimension intermediatesize ninner nhidden inter feedforwardchannels ffnsize "
     "encoderffndim decoderffndim feedforwardhiddensize ffembeddim dimffn ffnembeddim hiddenwidth ffdimension "
-    "feedforwardhidden ff neurons inner",
+    "feedforwardhidden ff neurons",
     "batch_first": "batchfirst",
     "use_bias": "usebias withbias bias useattentionbias qkvbias attentionbias attnbias outbias useqkvbias",
     "dropout": "dropout rate dropoutrate dropoutp pdrop attnpdrop droprate dropoutprob attndropout attentiondropout "

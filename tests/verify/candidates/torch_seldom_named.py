@@ -7,13 +7,13 @@ from torch import nn
 class Decoder(nn.Module):
     """Post-norm, with two of torch's attentions. True in its masks hides."""
 
-    def __init__(self, dim, heads, inner, wrong=""):
+    def __init__(self, dim, heads, d_ff, wrong=""):
         super().__init__()
         self.wrong = wrong
         self.own_attention, self.encoder_attention = (
             nn.MultiheadAttention(dim, heads, batch_first=True) for _ in range(2)
         )
-        self.network = nn.Sequential(nn.Linear(dim, inner), nn.ReLU(), nn.Linear(inner, dim))
+        self.network = nn.Sequential(nn.Linear(dim, d_ff), nn.ReLU(), nn.Linear(d_ff, dim))
         self.norm_1, self.norm_2, self.norm_3 = (nn.LayerNorm(dim) for _ in range(3))
 
     def forward(self, target, encoder_output, src_pad=None, tgt_pad=None):
