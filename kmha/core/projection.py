@@ -45,11 +45,12 @@ def project_heads(inputs: Tensor, kernel: Tensor, bias: Tensor = None) -> Tensor
         side_by_side = kernel.transpose(0, 1).reshape(width, heads * head_size)  # (I, H·O)
         return _torch_product(inputs, side_by_side, bias, heads, head_size)  # (B, T, H, O)
     rows, sizes = ops.reshape(inputs, (-1, width)), ops.shape(inputs)[:-1]  # (B·T, I)
-    without_xla = eager.is_without_xla()
-    if without_xla or xla.are_few(rows, head_size):
-        projected = (
-            _by_heads(rows, kernel) if without_xla else ops.matmul(xla.repeated(rows, heads), kernel)
-        )  # (H, B·T, O)
+    projected = None
+    if eager.is_without_xla():
+        projected = _by_heads(rows, kernel)  # (H, B·T, O)
+    elif xla.are_few(rows, head_size):
+        projected = ops.matmul(xla.repeated(rows, heads), kernel)  # (H, B·T, O)
+    if projected is not None:
         if bias is not None:
             projected = ops.add(projected, ops.expand_dims(bias, 1))
         return _positions_first(projected, sizes)  # (B, T, H, O)

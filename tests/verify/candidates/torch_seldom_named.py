@@ -44,7 +44,7 @@ class Folded(nn.Module):
 
 
 class Settings:
-    """What a constructor reads, without an annotation. The code computes with `twist`, which no name explains."""
+    """A configuration without an annotation. The code computes with `twist`, which no name explains."""
 
     width, heads, twist = 24, 3, 0.5
 
@@ -86,7 +86,7 @@ class Capped(nn.Module):
 
 
 class Recommender(nn.Module):
-    """What its second argument is follows from the code alone: 1 where there is an event."""
+    """The code alone tells that its second argument is a mask: 1 where there is an event."""
 
     def __init__(self, units, heads, wrong=""):
         super().__init__()
