@@ -18,7 +18,7 @@ attend to. The numbers come from `attend`, which computes one position without a
 | `untouched` | whether the inputs are still as they were |
 
 The trial's `more` contains `requests` (arrays (B, P, I) of features or (B, P) of ids), `lengths` (for each request, the
-number of positions in each call), `capacity` (the positions that a preallocated cache has) and `attend`.
+number of positions in each call), `capacity` (the positions that a preallocated cache has), `kept` and `attend`.
 """
 
 import dataclasses
@@ -257,9 +257,17 @@ CHAINS[NAME] = CACHE
 
 
 def trial_of(
-    name: str, requests: Sequence[np.ndarray], lengths: Sequence[Sequence[int]], capacity: int, attend: Attend
+    name: str,
+    requests: Sequence[np.ndarray],
+    lengths: Sequence[Sequence[int]],
+    capacity: int,
+    attend: Attend,
+    kept: bool = True,
 ) -> Trial:
     """Return a trial that decodes `requests` one after another, in calls with `lengths` positions.
+
+    `kept` says whether all requests use the same cache, so that a preallocated one may contain what an earlier request
+    wrote. If not, each request begins with an empty cache.
 
     >>> rng = np.random.default_rng(0)
     >>> shapes = {"query": (2, 4, 3), "key": (2, 4, 3), "value": (2, 4, 3), "attention_output": (2, 3, 4)}
@@ -270,5 +278,5 @@ def trial_of(
     """
     positions = sum(sum(each) for each in lengths)
     query = np.zeros((len(requests[0]), positions, 1))
-    more: dict[str, Any] = {"requests": tuple(requests), "lengths": tuple(map(tuple, lengths))}
+    more: dict[str, Any] = {"requests": tuple(requests), "lengths": tuple(map(tuple, lengths)), "kept": kept}
     return Trial(name, query, query, query, chain=NAME, more={**more, "capacity": capacity, "attend": attend})

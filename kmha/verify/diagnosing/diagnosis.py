@@ -209,8 +209,14 @@ def diagnose(
     """
     tell = progress or (lambda _: None)
 
+    decoding = find_decoding(candidate, arguments or {})
+    called, always_given = candidate, dict(arguments or {})
+    if decoding is not None and decoding.alone is not None:
+        called, always_given = decoding.alone, {"causal": True, **always_given}
+        called.__qualname__ = name_of(candidate)
+
     def read(chain: str = "", further: Mapping[str, Any] = NOTHING, said: Mapping[str, str] = NOTHING) -> Candidate:
-        found = candidate_of(candidate, {**(arguments or {}), **further}, mask, {**(roles or {}), **said}, chain)
+        found = candidate_of(called, {**always_given, **further}, mask, {**(roles or {}), **said}, chain)
         always = ("always-causal",) if found.said_causal and found.chain == "encoder" else ()
         found.expected = checked((*expect, *always), found.chain)
         return found
@@ -224,7 +230,6 @@ def diagnose(
                 "Diagnose a function around it, such as lambda query, key, value: layer(query, key, value)."
             ) from None
 
-    decoding = find_decoding(candidate, arguments or {})
     if decoding is None:
         return without_cache()
     found, unread = None, ""
@@ -233,6 +238,8 @@ def diagnose(
             found = without_cache()
         except CandidateError as error:
             unread = str(error)
+    if decoding.alone is not None and found is not None:
+        return _one_by_one(found, decoding, seed, tell, on_call)
     judged = _with_cache(found, name_of(candidate), decoding, seed, tell, on_call)
     if unread and judged.right:
         return dataclasses.replace(judged, verdict=UNJUDGED, advice=(unread,), further=())
@@ -258,6 +265,22 @@ def _with_cache(
         judged = cache_report.RIGHT_ALONE if is_right else cache_report.ALONE
         return dataclasses.replace(cached, further=(*cached.further, judged))
     return dataclasses.replace(found, further=(cache_report.remark(cached), *cached.further))
+
+
+def _one_by_one(
+    found: Diagnosis,
+    decoding: Decoding,
+    seed: int,
+    tell: Callable[[str], None],
+    on_call: Callable[[str], None] | None,
+) -> Diagnosis:
+    """Diagnose a cache that takes one position in each call. `found` is the diagnosis of all calls as one attention."""
+    judged = found
+    if decoding.weights is not None:
+        cached = Diagnosis(**examine(decoding, found.name, seed, tell, on_call).fields(found.name, seed))
+        judged = cached if cached.verdict == KNOWN else found
+    # The script of the smallest case would call the candidate with all positions at once.
+    return dataclasses.replace(judged, smallest=None, further=(*judged.further, cache_report.ONE_BY_ONE))
 
 
 def _needs_other_inputs(found: Diagnosis) -> bool:

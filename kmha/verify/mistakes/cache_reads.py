@@ -34,16 +34,21 @@ def _before(state: State, call: Call) -> Entries:
     return [entry for request in range(call.request) for entry in entries(request, 0, lengths[request])]
 
 
+def _lengths_before(state: State, call: Call) -> tuple[int, ...]:
+    """Return the number of positions in each call of the last request, or of none if the cache is not the same."""
+    more = state["trial"].more
+    return more["lengths"][call.request - 1] if call.request and more["kept"] else (0,)
+
+
 def _leftover(state: State, call: Call, stored: Entries, own: Entries, index: int) -> Entries:
     """Return also the slots that the last request wrote and this request has not yet written over."""
-    length = sum(state["trial"].more["lengths"][call.request - 1]) if call.request else 0
-    return stored + own[: index + 1] + entries(call.request - 1, call.stop, length)
+    return stored + own[: index + 1] + entries(call.request - 1, call.stop, sum(_lengths_before(state, call)))
 
 
 def _whole_buffer(state: State, call: Call, stored: Entries, own: Entries, index: int) -> Entries:
     """Return also all slots after the call's last position."""
     found = _leftover(state, call, stored, own, index)
-    written = max(call.stop, sum(state["trial"].more["lengths"][call.request - 1]) if call.request else 0)
+    written = max(call.stop, sum(_lengths_before(state, call)))
     return found + [EMPTY] * (state["trial"].more["capacity"] - written)
 
 
@@ -51,7 +56,7 @@ def _slot_too_many(state: State, call: Call, stored: Entries, own: Entries, inde
     """Return also the last slot of the call, which was not written because the call wrote one slot too early."""
     if not call.start:
         return stored + own[: index + 1]
-    slot, before = call.stop - 1, state["trial"].more["lengths"][call.request - 1] if call.request else (0,)
+    slot, before = call.stop - 1, _lengths_before(state, call)
     position = slot if slot < before[0] - 1 else slot + 1  # the request before wrote one slot too early too
     return stored + own[: index + 1] + [Entry(call.request - 1, position) if position < sum(before) else EMPTY]
 

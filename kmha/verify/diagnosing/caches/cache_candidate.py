@@ -77,7 +77,8 @@ class CacheCandidate(Candidate):
 
     def iter_trials(self, seed: int, sizes: Any) -> Iterator[Trial]:
         rng, decoding = np.random.default_rng(seed), self.decoding
-        yield from draw_trials(rng, self.attend(), decoding.tokens, sizes.batch, decoding.several, decoding.capacity)
+        more = decoding.several, decoding.capacity, decoding.kept
+        yield from draw_trials(rng, self.attend(), decoding.tokens, sizes.batch, *more)
 
     def draw(self, seed: int, sizes: Any) -> list[Trial]:
         return [trial for trial in self.iter_trials(seed, sizes) if self.decoding.several or trial.name != SEVERAL]
@@ -102,6 +103,7 @@ def draw_trials(
     batch: int = BATCH,
     several: bool = True,
     capacity: int = 0,
+    kept: bool = True,
 ) -> Iterator[Trial]:
     """Yield all trials of a cache.
 
@@ -112,13 +114,14 @@ def draw_trials(
         batch: Batch size (B) of all trials but one.
         several: Whether a call may bring several positions.
         capacity: Number of positions of a preallocated cache, or 0 for a few more than the longest trial needs.
+        kept: Whether all requests use the same cache.
     """
     for name, lengths in {**TRIALS, SEVERAL: [[3, 2, 3]]}.items():
         if not several:
             lengths = [[1] * sum(each) for each in lengths]
         items = 1 if name == "one item" else batch
         requests = [tokens(rng, items, sum(each)) for each in lengths]
-        yield trial_of(name, requests, lengths, capacity or CAPACITY, attend)
+        yield trial_of(name, requests, lengths, capacity or CAPACITY, attend, kept)
 
 
 def influences(decoding: Decoding, trial: Trial, item: int) -> list[frozenset[tuple[int, int, int]]]:

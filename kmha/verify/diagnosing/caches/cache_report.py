@@ -18,6 +18,9 @@ ADVICE = (
 IF_APPENDED = ", if the caller appends what a call returns"
 IF_NOT = " Does the caller pass it on as it is? Then return the keys and values of all positions."
 
+ONE_BY_ONE = (
+    "It takes one position in each call, so that kmha compared these with causal attention over the whole sequence."
+)
 RIGHT_ALONE = "Without its cache it is right."
 ALONE = "Without its cache it is compared with nothing: kmha takes its numbers as right."
 

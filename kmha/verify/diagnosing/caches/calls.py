@@ -9,8 +9,10 @@ import numpy as np
 
 from kmha.verify.diagnosing import config_objects, frameworks, naming
 from kmha.verify.diagnosing.caches import words
-from kmha.verify.diagnosing.calling import CandidateError, constructor, parameters, values_by_role
+from kmha.verify.diagnosing.calling import CandidateError, constructor, parameters, random_names, values_by_role
 from kmha.verify.diagnosing.copies import copied
+from kmha.verify.diagnosing.jax_adapters import Held
+from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 
 WIDTH, HEADS, VOCABULARY, LENGTH, INNER, MEMORY = 12, 2, 17, 64, 13, 5
 # What a class is constructed with, for each role in `kmha.verify.diagnosing.naming`.
@@ -45,7 +47,8 @@ class Callee:
         self.dtype, self.given = dtype, dict(given)
         self.framework = frameworks.likely_frameworks(thing)[0]
         self.is_layer = isinstance(thing, type) or not inspect.isroutine(thing)
-        self.original = self._constructed(thing) if isinstance(thing, type) else thing
+        self.is_made = isinstance(thing, type)  # a layer that is not yet built is built by the first width
+        self.original = self._constructed(thing) if self.is_made else thing
         self.found = self._parameters()
         self.call_given = {name: value for name, value in self.given.items() if name in self.found}
         if self.framework == "torch" and hasattr(self.original, "parameters"):
@@ -58,13 +61,18 @@ class Callee:
         written = constructor(thing)
         found = config_objects.expanded(written, thing, frameworks.source_of(thing))
         arguments = {name: each.default for name, each in found.items() if "." in name}
+        keys = random_names(found) if self.framework == "jax" else frozenset()
         for name, parameter in found.items():
+            if name in keys:
+                continue
             own = name.rpartition(".")[2]
             role = naming.argument(own)
             if name in self.given:
                 arguments[name] = self.given[name]
             elif role is None and parameter.default is not inspect.Parameter.empty:
                 continue
+            elif own == "size":  # of what, only the layer knows
+                arguments[name] = WIDTH
             elif role in _MADE:
                 arguments[name] = _MADE[role]
             elif words.is_one_of(own, words.LAYERS):
@@ -75,7 +83,11 @@ class Callee:
                 arguments[name] = 4
             elif parameter.default is inspect.Parameter.empty:
                 raise CandidateError(f"{thing.__name__}: kmha does not know the argument `{name}`.")
-        return thing(**config_objects.folded(arguments, written))
+        arguments = config_objects.folded(arguments, written)
+        if not keys:
+            return thing(**arguments)
+        made = adapter_of(thing).new(thing, arguments, self.dtype)
+        return made.module if isinstance(made, Held) else made
 
     def _parameters(self) -> dict[str, inspect.Parameter]:
         thing = self.original
@@ -137,12 +149,16 @@ class Callee:
         shapes = [shape for shape in self.shapes() if len(shape) > 1]
         likely += [shape[0] for shape in shapes] if role == "vocabulary" else [n for shape in shapes for n in shape]
         numbers = [n for n in likely if isinstance(n, int) and not isinstance(n, bool) and n > 1]
-        return list(dict.fromkeys([*numbers, WIDTH if role == "width" else VOCABULARY]))[:8]
+        usual = [WIDTH if role == "width" else VOCABULARY]
+        return list(dict.fromkeys([*usual, *numbers] if self.is_made else [*numbers, *usual]))[:8]
 
     def shapes(self) -> list[tuple[int, ...]]:
         """Return the shapes of the candidate's weights."""
         if hasattr(self.original, "parameters") and self.framework == "torch":
             return [tuple(each.shape) for each in self.original.parameters()]
+        if self.framework == "jax" and is_layer(self.original):
+            adapter = adapter_of(type(self.original))
+            return [each.shape for each in adapter.variables(adapter.working_copy(self.original))]
         return [tuple(each.shape) for each in getattr(self.original, "weights", None) or []]
 
     def number(self, *roles: str) -> int | None:

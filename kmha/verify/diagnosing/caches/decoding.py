@@ -29,6 +29,8 @@ class Decoding:
         guessed: Whether the candidate's call has optional arguments that kmha does not understand.
         capacity: Number of positions of a preallocated cache that the candidate keeps, or 0.
         fresh: Function that puts the candidate back into the state before its first call.
+        kept: Whether all requests use the same cache. If not, each begins with an empty one.
+        alone: Function of a sequence that calls the candidate with one position after another, if it takes no more.
         appends: Whether `step` appends to the cache what a call of the candidate returns.
 
     Example:
@@ -64,6 +66,8 @@ class Decoding:
     capacity: int = 0
     fresh: Callable[[], None] = lambda: None
     appends: bool = False
+    kept: bool = True
+    alone: Callable[..., Any] | None = None
 
     def tokens(self, rng: np.random.Generator, batch: int, length: int) -> np.ndarray:
         """Draw random tokens (B, T, I), or ids (B, T) of which none is 0."""

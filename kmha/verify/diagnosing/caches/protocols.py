@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.diagnosing.caches import arrays, linen, words
+from kmha.verify.chains.caches import WeightsAttend
+from kmha.verify.diagnosing.caches import arrays, linen, stepwise, words
 from kmha.verify.diagnosing.caches.arrays import MASKS
 from kmha.verify.diagnosing.caches.calls import Callee
 from kmha.verify.diagnosing.caches.decoding import Decoding
@@ -88,7 +89,44 @@ class Protocol(UncachedCalls):
                 return found
             if causal is False and not inputs.mask and not inputs.causal:
                 bidirectional.append(inputs)
-        return next((found for each in bidirectional if (found := self._with_cache(each, False))), None)
+        for each in bidirectional:
+            if (found := self._with_cache(each, False)) is not None:
+                return found
+        return None if self.ran or not {"cache", "key_cache"} & self.roles.keys() else self._one_by_one()
+
+    def _one_by_one(self) -> Decoding | None:
+        """Return the decoding of a layer that has no call without a cache, because each call takes one position."""
+        for inputs in self.inputs():
+            if not inputs.width or inputs.mask or inputs.causal or inputs.layout != "(B, P, I)":
+                continue
+            for way in self.ways(inputs):
+                steps = self._decoding(inputs, way, True, None)
+                try:
+                    with quietly():
+                        tokens = self.probe(inputs, 2, 4)
+                        output, other = (
+                            steps.decode([each], [[1] * 4], 6)
+                            for each in (tokens, self._with_another_first(inputs, tokens))
+                        )
+                except (Exception, SystemExit):  # untrusted code may raise anything
+                    continue
+                if is_close(other[0, -1], output[0, -1], "float32") or not np.isfinite(output).all():
+                    continue  # nothing comes from the cache
+                weights = self.likeliest_weights(inputs, tokens[:, :1], output[:, :1])
+                full = None if weights is None else WeightsAttend(weights).whole
+                whole = functools.partial(self._whole, inputs, way)
+                alone = stepwise.as_function(self.callee.original, whole)
+                return dataclasses.replace(steps, full=full or alone, weights=weights, several=False, alone=alone)
+        return None
+
+    def _whole(self, inputs: Inputs, way: Way, layer: Any, x: Any) -> Any:
+        self.callee.thing = layer
+
+        def step(tokens: Any, cache: Any, position: int, length: int) -> tuple[Any, Any]:
+            result = self.callee.call(self._cached(inputs, way, tokens, cache, position, length))
+            return result, arrays.cache_of(result, cache, 2 if "key_cache" in self.roles else 1)
+
+        return stepwise.run_steps(x, way.make, step, self.callee.framework)
 
     def _with_cache(self, inputs: Inputs, causal: bool) -> Decoding | None:
         fallback: tuple[int, Decoding] | None = None
@@ -193,7 +231,7 @@ class Protocol(UncachedCalls):
         for name, parameter in inspect.signature(function).parameters.items():
             if words.is_one_of(name, words.BATCH):
                 arguments[name] = batch
-            elif words.is_one_of(name, words.LENGTH):
+            elif words.is_one_of(name, words.LENGTH + " size"):
                 arguments[name] = capacity
             elif words.is_one_of(name, words.SHAPE):
                 arguments[name] = (batch, capacity, width)
@@ -241,6 +279,7 @@ class Protocol(UncachedCalls):
             says=f"its cache made as {way.made}{given}{mask}",
             fresh=self.callee.reset,
             appends=way.appends,
+            kept=not {"cache", "key_cache"} & self.roles.keys(),
         )
 
     def _is_guessed(self, inputs: Inputs) -> bool:

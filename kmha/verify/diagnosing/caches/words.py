@@ -33,7 +33,7 @@ BATCH = "batchsize batch bsz b n maxbatchsize numitems"
 LENGTH = (
     "length maxlength maxlen maxseqlen maxseqlength seqlen seqlength decodermaxseqlen maxsequencelength maxcachelen "
 )
-LENGTH += "capacity maxpositions maxnumtokens contextlength t size"
+LENGTH += "capacity maxpositions maxnumtokens contextlength t"
 SHAPE = "inputshape shape inputsshape"
 LAYERS = "numlayers nlayers nlayer layers depth numhiddenlayers numblocks n_blocks numdecoderlayers"
 

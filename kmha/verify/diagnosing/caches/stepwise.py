@@ -1,0 +1,50 @@
+"""A layer that takes one position in each call, with its cache, as a function of a whole sequence.
+
+Such a layer has no call without a cache to compare with, so that kmha diagnoses what it gives for position after
+position as attention that is causal.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kmha.verify.diagnosing.caches import arrays
+
+Step = Callable[[Any, Any, int, int], tuple[Any, Any]]  # (tokens, cache, position, length) to (result, new cache)
+
+
+def as_function(layer: Any, run: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return a function of a sequence (B, T, I) that refers to the layer, so that kmha finds its weights.
+
+    Args:
+        layer: Layer that takes one position in each call.
+        run: Function that calls a layer, or a copy of one, on all positions of a sequence, one after another.
+    """
+
+    def position_by_position(x: Any) -> Any:
+        return run(layer, x)
+
+    return position_by_position
+
+
+def run_steps(x: Any, start: Callable[[int, int], Any], step: Step, framework: str) -> Any:
+    """Return the outputs (B, T, E) for a sequence (B, T, I), in calls that bring one position each."""
+    length = x.shape[1]
+    cache, outputs = start(x.shape[0], length), []
+    for position in range(length):
+        result, cache = step(x[:, position : position + 1], cache, position, length)
+        outputs.append(arrays.output_of(result))
+    return _joined(outputs, framework)
+
+
+def _joined(outputs: Sequence[Any], framework: str) -> Any:
+    if framework == "torch":
+        import torch
+
+        return torch.cat(list(outputs), 1)
+    if framework == "jax":
+        import jax.numpy as jnp
+
+        return jnp.concatenate(outputs, 1)
+    import keras
+
+    return keras.ops.concatenate(outputs, 1)
