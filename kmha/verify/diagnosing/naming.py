@@ -38,7 +38,7 @@ ARGUMENTS: dict[str, str] = {
     "numattentiongroups nlocalheads numgroups",
     "temperature": "temperature",
     "soft_cap": "softcap logitcap logitscap attnlogitcap softcapping attnsoftcap cap",
-    "size": "keydim headsize headdim sizeperhead dk dhead dimhead qkvdim projectiondim dkey "
+    "size": "keydim headsize headdim sizeperhead dk dkv dhead dimhead qkvdim projectiondim dkey "
     "keysize qksize headwidth headfeatures attentionheadsize qkheaddim dimperhead",
     "value_size": "valuedim dv valuesize vosize vheaddim dvalue",
     "width": "dmodel embeddim embeddingdim modeldim numhiddens hiddensize units dim embdim width hiddendim dembed "

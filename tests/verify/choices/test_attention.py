@@ -160,6 +160,21 @@ def test_logits_that_are_returned_by_name_are_not_judged():
     assert "the logits that it returns as `qk`" in str(found).replace("\n", " ")
 
 
+def test_logits_without_a_scale_are_a_choice_only_where_the_code_says_so():
+    class Attention(_Attention):
+        def call(self, x):
+            q, k, v = self._split(self.wq(x)), self._split(self.wk(x)), self._split(self.wv(x))
+            mixed = keras.ops.softmax(q @ keras.ops.swapaxes(k, -1, -2)) @ v
+            return self.wo(keras.ops.reshape(keras.ops.transpose(mixed, (0, 2, 1, 3)), x.shape))
+
+    class OfT5(Attention):
+        def call(self, x):
+            return super().call(x)  # unscaled, as in T5
+
+    assert diagnose(Attention).ids == ("scale-missing",)
+    assert diagnose(OfT5).convention.choices == ("unscaled-logits",)
+
+
 @pytest.mark.slow
 def test_a_mistake_beside_a_choice_is_named():
     class Attention(_Attention):
