@@ -313,7 +313,9 @@ for _rms, _kind, _says in ((False, "layer", "LayerNorm"), (True, "rms", "RMSNorm
     register(f"{_kind}-norm-of-heads", "norm of the heads", f"{_says} of the joined heads", joined=_of_output(_rms))
 for _rms, _kind, _says in ((False, "layer", "LayerNorm"), (True, "rms", "RMSNorm")):
     register(f"{_kind}-norm-of-output", "norm of the output", f"{_says} of the output", output=_of_output(_rms))
-register("unscaled-logits", "scale of the logits", "logits without a scale", scaled=lambda state, right: state["logits"])
+register(
+    "unscaled-logits", "scale of the logits", "logits without a scale", scaled=lambda state, right: state["logits"]
+)
 register(
     "softmax-with-one-more",
     "softmax",

@@ -29,7 +29,6 @@ from kmha.verify.diagnosing.block_weights import (
 )
 from kmha.verify.diagnosing.calling import (
     EMPTY,
-    READS,
     CandidateError,
     guessed_arguments,
     lengths_of,
@@ -85,8 +84,6 @@ class BlockCandidate(LayerCandidate):
     def __init__(self, thing: Any, name: str, given: Mapping[str, Any], *said: Any, chain: str = "") -> None:
         super().__init__(thing, name, given, *said)
         self.chain = "encoder" if chain == CROSSING else chain or chain_of(self.constructor_roles, self.roles)
-        if "ids" in self.roles and not {"query", "self"} & self.roles.keys():
-            raise CandidateError(f"{name} takes token ids. Diagnose a layer inside of it that takes vectors. {READS}.")
         memory = self._memory() if self.chain == "encoder" else None
         crossing = memory is not None and (chain == CROSSING or memory.default is EMPTY)
         self.may_cross = memory is not None and not crossing

@@ -20,7 +20,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial
 from kmha.verify.choices import combinations
-from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing import documentation, frameworks, naming
 from kmha.verify.diagnosing.calling import METHODS, CandidateError
 from kmha.verify.diagnosing.conventions import (
     BATCH,
@@ -44,9 +44,6 @@ from kmha.verify.diagnosing.trials import Accepts, AttentionTrials, Sizes
 WITHOUT_SCORES = ("self-attention", "mask", "causal")
 SWAPPED = {TIME: (0, 1), MIDDLE: (1, 2)}  # axes of the output to swap
 LOGITS = r"(?m)^\s*return .*,\s*qk\b"  # the product of query and key
-_BATCHES, _POSITIONS = r"(batch(_?size)?|bsz?|bs|n)", r"(time|seq\w*|tokens?|length|len|positions?|l|t)"
-BATCH_FIRST = rf"batch[- ]first|[\[(]\s*{_BATCHES}\s*,\s*{_POSITIONS}\b"
-TIME_FIRST = rf"batch_first|(sequence|time|length)[- ]first|[\[(]\s*{_POSITIONS}\s*,\s*{_BATCHES}\b"
 LARGEST, LONGEST = 16, 4  # upper limits of a smallest case, for B·T·S and for each of T and S
 
 
@@ -145,10 +142,13 @@ class Candidate:
     def meanings(self, role: str) -> tuple[str, ...]:
         """Return the meanings of True to try in a mask (role "mask") or padding mask (role "padding").
 
-        What the user said is the only one. Otherwise, the custom of the argument's name comes first.
+        What the user said is the only one, and what the code says in words excludes the contrary. Otherwise, the custom
+        of the argument's name comes first.
         """
         if self.said_meaning is not None:
             return (self.said_meaning,)
+        if documented := self.documented_meanings(self.roles.get(role, "")):
+            return documented
         usual = naming.mask_meaning(self.roles.get(role, ""))
         return tuple(each for each in dict.fromkeys((usual, *MASK_MEANINGS)) if each not in self.closing)
 
@@ -270,10 +270,11 @@ class Candidate:
     @functools.cached_property
     def says_batch_first(self) -> bool:
         """True if the docstring of the class, or of its call, says that the batch is the first axis of inputs."""
-        thing = self._definition
-        said = [vars(thing).get("__doc__"), *(vars(thing).get(name).__doc__ for name in METHODS if name in vars(thing))]
-        text = " ".join(each for each in said if isinstance(each, str)).lower() if isinstance(thing, type) else ""
-        return bool(re.search(BATCH_FIRST, text)) and not re.search(TIME_FIRST, text)
+        return documentation.says_batch_first(self._definition)
+
+    def documented_meanings(self, name: str) -> tuple[str, ...]:
+        """Return what a mask may mean by the docstrings and comments of the candidate, or nothing."""
+        return documentation.meanings_of_mask(self._definition, name) if name else ()
 
     @functools.cached_property
     def returns_logits(self) -> bool:

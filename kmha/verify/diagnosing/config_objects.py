@@ -179,7 +179,8 @@ def read_fields(
         watched = Watched(made(own, values))
         try:
             later = read_later(construct(watched), watched)
-            return {name: sample(name) for name in (*watched.used, *later) if naming.argument(name)}
+            read = [name for name in (*watched.used, *later) if name in field_names(own)]  # and not a property
+            return {name: sample(name) for name in read if naming.argument(name)}
         except (Exception, SystemExit):  # untrusted code may raise anything
             pass
     for _ in range(FIELDS):
@@ -205,8 +206,11 @@ def read_later(layer: Any, config: Any) -> list[str]:
     """Return the fields that the code of a layer reads from the configuration that it keeps, such as in its call."""
     places = [name for name, value in getattr(layer, "__dict__", {}).items() if value is config]
     code = frameworks.source_of(type(layer)) if places else ""
-    found = re.findall(rf"\bself\.(?:{'|'.join(places)})(?:\.|\[['\"])(\w+)", code) if places else []
-    return list(dict.fromkeys(found))
+    if not places:
+        return []
+    kept = rf"self\.(?:{'|'.join(places)})\b"
+    kept = "|".join([kept, *re.findall(rf"(?m)^\s*(\w+)\s*=\s*{kept}\s*$", code)])  # it may have a shorter name
+    return list(dict.fromkeys(re.findall(rf"\b(?:{kept})(?:\.|\[['\"])(\w+)", code)))
 
 
 def made(own: type | None, values: Mapping[str, Any]) -> Any:

@@ -95,6 +95,8 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
                 found.append(attempt(kind, tuple(entry.items())))
             if found[-1].fit == Fit.RAISES and is_block(candidate):  # it is read again as what it is
                 return found[-1]
+            if _needs_a_value(candidate, found[-1]):  # and so in every other layout
+                return found[-1]
         # A layout in which all calls run comes before one in which a mistake explains the few that do.
         best = max(found, key=lambda one: (one.fit == Fit.RIGHT, one.share, one.fit))
         is_usual = best.convention.entry == layouts[0]["entry"]
@@ -113,6 +115,13 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
         drawn = tuple(trial for trial in drawn if not trial.rate)
     choose_returned(candidate, drawn)
     return dataclasses.replace(best, drawn=drawn, convention=candidate.convention, wrong_layout=wrong_layout)
+
+
+def _needs_a_value(candidate: Candidate, chosen: ChosenConvention) -> bool:
+    """Return whether calls raise an error because a required argument that no name explains was None."""
+    if chosen.fit > Fit.RAISES or "None" not in {text for _, text in chosen.convention.guessed}:
+        return False
+    return "None" in candidate.evaluate(chosen.drawn[0]).answer.error
 
 
 def _possible_kinds(
@@ -339,7 +348,9 @@ def _find_choices(
     dtype, first = candidate.convention.dtype, candidate.convention
     rotates = mentions(candidate, naming.ROTARY.pattern)
     nearest: dict[Any, tuple[float, Convention, list[TrialResult]]] = {}  # with the likeliest epsilon alone
-    same_dtype = (option for option in options if option.dtype == dtype)
+    same_dtype = [option for option in options if option.dtype == dtype]
+    order = [*dict.fromkeys(option.weights for option in same_dtype)]
+    same_dtype.sort(key=lambda option: order.index(option.weights))  # the likeliest weights in all causal forms first
     for option, results in itertools.islice(_with_other_answers(candidate, same_dtype, drawn, memory), MAX_OPTIONS):
         answered = [result for result in results if not result.answer.error]
         for ids, epsilon in attention_choices(candidate, answered) if answered else ():

@@ -8,6 +8,7 @@ from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.sureness import left_out
+from kmha.verify.diagnosing.weights import NEUTRAL
 
 if TYPE_CHECKING:
     from kmha.verify.diagnosing.diagnosis import Diagnosis
@@ -59,6 +60,9 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
     accepts = getattr(candidate, "block_accepts", None)
     if windows := [name for name in getattr(candidate, "made_guesses", ()) if "window" in name.lower()]:
         gaps.append((f"`{windows[0]}` (kmha passed one that is longer than all inputs)", True))
+    extras = found.results[0].trial.more.get("extras", ()) if found.results else ()
+    if tables := [extra.path for extra in extras if NEUTRAL.search(extra.path.lower()) and not extra.array.any()]:
+        gaps.append((f"`{tables[0]}` (kmha set it to 0)", True))
     if candidate.returns_logits:
         gaps.append(("the logits that it returns as `qk`", False))
     if candidate.chain == "encoder" and accepts is not None:

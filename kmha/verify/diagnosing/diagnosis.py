@@ -63,6 +63,7 @@ from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
+from kmha.verify.diagnosing.whole_model import WholeModelError, check_takes_vectors, judged
 from kmha.verify.diagnosing.with_parameters import WithParameters
 from kmha.verify.mistakes import Mistake
 from kmha.verify.tolerance import is_close
@@ -224,6 +225,8 @@ def diagnose(
     def without_cache() -> Diagnosis:
         try:
             return _diagnose(read, float16, seed, source, tell, on_call)
+        except WholeModelError as error:
+            return _by_parts(error, seed, source, tell, on_call)
         except ImpossibleError as error:
             raise CandidateError(
                 f"{name_of(candidate)}: kmha made inputs that do not go together ({error}). "
@@ -244,6 +247,27 @@ def diagnose(
     if unread and judged.right:
         return dataclasses.replace(judged, verdict=UNJUDGED, advice=(unread,), further=())
     return judged
+
+
+def _by_parts(
+    error: WholeModelError,
+    seed: int,
+    source: str,
+    tell: Callable[[str], None],
+    on_call: Callable[[str], None] | None,
+) -> Diagnosis:
+    """Diagnose the layers inside a model that takes token ids."""
+
+    def diagnose_part(kind: type) -> Diagnosis:
+        tell(f"{kind.__name__} in {error.model.name}")
+        place = source and f"{source.partition(':')[0]}:{kind.__name__}"
+        return diagnose(kind, seed=seed, source=place, progress=tell, on_call=on_call)
+
+    found = judged(error.model, diagnose_part)
+    if found is None:
+        raise error
+    first, says = found
+    return dataclasses.replace(first, name=f"{first.name} in {error.model.name}", further=(*first.further, *says))
 
 
 def _with_cache(
@@ -469,6 +493,7 @@ def _layer_candidate(
     chain = chain or kind_of(thing, arguments, roles)
     if chain == "attention":
         layer = LayerCandidate(thing, name, arguments, mask, roles)
+        check_takes_vectors(layer)
         chain = chain_of(layer.constructor_roles, layer.roles)
         chain = chain_of_made(layer) if chain == "attention" else chain
     if layer is not None and chain == "attention":
@@ -478,6 +503,7 @@ def _layer_candidate(
             raise CandidateError(f"{name}: it was called and keeps its result. Give kmha its class, or a new object.")
         return EmbeddingCandidate(thing, name, arguments, mask, roles)
     block = BlockCandidate(thing, name, arguments, mask, roles, chain=chain)
+    check_takes_vectors(block)
     if block.chain == "decoder" and chain_of_made(block) == "encoder":
         return BlockCandidate(thing, name, arguments, mask, roles, chain="encoder")
     return block

@@ -41,6 +41,7 @@ from kmha.verify.diagnosing.calling import (
 from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.conventions import BATCH, LISTS, SINGLE, TIME, Convention
 from kmha.verify.diagnosing.guessing import LENGTH
+from kmha.verify.diagnosing.jax_adapters import Held
 from kmha.verify.diagnosing.layer_adapters import adapter_of, oriented
 from kmha.verify.diagnosing.packed_inputs import packing_of
 from kmha.verify.diagnosing.slips import place_of_nested
@@ -187,7 +188,8 @@ class LayerCandidate(Candidate):
 
         def construct(**config: Any) -> Any:
             with quietly():
-                return self.adapter.new(self.layer_class, {**plain, **config}, "float32")
+                made = self.adapter.new(self.layer_class, {**plain, **config}, "float32")
+                return made.module if isinstance(made, Held) else made
 
         kept = {n: each for n, each in self.written_parameters.items() if n in self.given}
         code, stated = frameworks.source_of(self.layer_class), config_objects.stated_fields(self.layer_class)

@@ -40,7 +40,7 @@ def choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
     masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None]
     masked = [trial for trial in masked if not trial.causal][:2] or masked[:2]
     if masked:
-        base = [dataclasses.replace(start, dtype=dtype) for dtype in dict.fromkeys((start.dtype, "float32"))]
+        base = _in_dtypes(start)
         if start.causal:
             base.append(dataclasses.replace(start, choices=(*start.choices, "causal-without-mask")))
         shapes = [
@@ -54,8 +54,13 @@ def choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
         shapes = [
             {"mask_dtype": dtype, "padding_shape": shape} for dtype in dtypes for shape in candidate.padding_shapes()
         ]
-        _choose_meaning(candidate, "padding", [padded[0], padded[-1]], [start], shapes, alone)
+        _choose_meaning(candidate, "padding", [padded[0], padded[-1]], _in_dtypes(start), shapes, alone)
     _choose_corner(candidate, drawn)
+
+
+def _in_dtypes(start: Convention) -> list[Convention]:
+    """Return the convention as it is, and in float32, for masks that are made of numbers of that dtype."""
+    return [dataclasses.replace(start, dtype=dtype) for dtype in dict.fromkeys((start.dtype, "float32"))]
 
 
 def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fit) -> None:

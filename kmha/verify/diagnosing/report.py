@@ -328,7 +328,10 @@ def _polarity(found: "Diagnosis") -> list[str]:
     lines = []
     for role, meaning in (("mask", found.convention.mask_meaning), ("padding", found.convention.padding_meaning)):
         name = found.candidate.roles.get(role, "")
-        if name and meaning != naming.mask_meaning(name):
+        documented = next(iter(found.candidate.documented_meanings(name)), "")
+        if documented and any(mistake.id.endswith("-inverted") for mistake in found.mistakes):
+            lines.append(f"Its docstring or a comment says that True {documented} in `{name}`.")
+        if name and meaning != (documented or naming.mask_meaning(name)):
             says = {"attends": "True attends", "hides": "True hides", "adds": "it is added to the logits"}[meaning]
             right = "Right, if" if found.verdict == RIGHT else "It has no other mistake, if"
             lines.append(f"{right} {says} in `{name}`. Is that meant? Then say so: --mask {meaning}.")

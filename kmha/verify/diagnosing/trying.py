@@ -153,7 +153,8 @@ def try_all(candidate: Candidate, options: Sequence[Convention], drawn: Sequence
         if not answered or not has_right_rank(answered):
             found.append(Tried(option, (), error))
             continue
-        runs_in = option.dtype
+        if not all(np.isnan(each.answer.output).all() for each in answered):
+            runs_in = option.dtype  # -inf · 0 is NaN where the smallest number of float64 meets float32
         found.append(Tried(option, tuple(results), error))
         if len(answered) == len(drawn) and matching.explains(answered):
             break

@@ -194,10 +194,25 @@ def _roles_of_maker(maker: Callable[..., Any], texts: set[str]) -> dict[str, str
     used = [place for place in places if texts.intersection((place.path, *place.path.split(".")))]
     if len(places) < 2 or len(used) * 2 < len(places):
         return None
-    axes = list(itertools.chain.from_iterable(place.value().shape for place in places))
+    shapes = {place.path: place.value().shape for place in places}
+    if apart := _roles_of_axes(shapes, {size: n for n, size in sizes.items()}):
+        return apart
+    axes = list(itertools.chain.from_iterable(shapes.values()))
     unknown = sorted((n for n in names if n not in known.values()), key=lambda n: -axes.count(sizes[n]))
     free = [role for role in ("width", "inner") if role not in known and not (role == "width" and "inputs" in known)]
     return dict(zip(free, [n for n in unknown if sizes[n] in axes], strict=False))
+
+
+def _roles_of_axes(shapes: Mapping[str, Sequence[int]], names: Mapping[int, str]) -> dict[str, str]:
+    """Return the names of the sizes of a query's kernel (in, heads, head size), keyed by role, or none without one.
+
+    >>> _roles_of_axes({"params.q": (24, 40, 2), "params.o": (40, 2, 24)}, {24: "d", 40: "n", 2: "h"})
+    {'width': 'd', 'heads': 'n', 'size': 'h'}
+    """
+    queries = [shape for path, shape in shapes.items() if naming.weight(path)[0] == "query" and len(shape) == 3]
+    if not queries or len({*queries[0]} & names.keys()) < 3:
+        return {}
+    return dict(zip(("width", "heads", "size"), (names[size] for size in queries[0]), strict=True))
 
 
 def _source(maker: Callable[..., Any]) -> Any:

@@ -113,18 +113,29 @@ for _id, _says, _of, _role in (
     register(f"rotary-{_id}", _says, "the call that turns them", PAPER, heads=_heads_turned_as(_of, _role))
 
 
-def _mixed(state: State, right: Step) -> np.ndarray:
+def _mixed(array: np.ndarray, cos: np.ndarray, sin: np.ndarray, neighbours: bool) -> np.ndarray:
     """Return vectors turned in pairs by tables for halves, or in halves by tables for pairs."""
-    neighbours = _are_neighbours(state, right)
-    cos, sin = (pairs(of_pairs(each, each, not neighbours), neighbours) for each in rotation(state["angles"]))
-    x, y = pairs(state["looked_up"], neighbours)
-    return of_pairs(x * cos[0] - y * sin[0], x * sin[1] + y * cos[1], neighbours)
+    of_first, of_second = (pairs(of_pairs(each, each, not neighbours), neighbours) for each in (cos, sin))
+    x, y = pairs(array, neighbours)
+    return of_pairs(x * of_first[0] - y * of_second[0], x * of_second[1] + y * of_first[1], neighbours)
 
 
-register(
-    "rotary-pairs-mixed",
+def _heads_mixed(state: State, right: Step) -> dict[str, np.ndarray]:
+    heads, found = dict(right(state)), {}
+    for role in ("query", "key"):
+        plain = np.swapaxes(state["biased"][role], 1, 2)
+        found[role] = _mixed(plain, *_rotation_between(plain, heads[role]))
+    return {**heads, **found}
+
+
+_PAIRED = (
     "You paired features in two ways: 2i with 2i + 1, and i with i + d/2. Use one of them for tables and for vectors.",
     "the lines that double the angles, and that split the vectors",
     "raiyanyahya/how-to-train-your-gpt#6",
-    added=_mixed,
 )
+register(
+    "rotary-pairs-mixed",
+    *_PAIRED,
+    added=lambda state, right: _mixed(state["looked_up"], *rotation(state["angles"]), _are_neighbours(state, right)),
+)
+register("rotary-pairs-mixed-in-attention", *_PAIRED, heads=_heads_mixed)

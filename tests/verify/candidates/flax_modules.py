@@ -3,6 +3,7 @@
 import dataclasses
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from flax import nnx
 
@@ -186,3 +187,29 @@ class SharedHeadBlock(nn.Module):
         cache, attended = self.attn(self.pre_attention_norm(x), segment_pos, cache, attn_mask)
         x = x + attended
         return cache, x + self.mlp(self.pre_ffw_norm(x))
+
+
+@dataclasses.dataclass(unsafe_hash=True)
+class ModelConfig:
+    d_model: int = 32
+    n_heads: int = 4
+    use_bias: bool = False
+
+    @property
+    def d_head(self):
+        return self.d_model // self.n_heads
+
+
+class OfConfig(nn.Module):
+    """Its configuration is read by a shorter name, when the module is first called."""
+
+    config: ModelConfig
+
+    def setup(self):
+        cfg = self.config
+        self.wq, self.wk, self.wv, self.wo = (nn.Dense(cfg.d_model, use_bias=cfg.use_bias) for _ in range(4))
+
+    def __call__(self, x):
+        size = self.config.n_heads, self.config.d_head
+        q, k, v = (f(x).reshape(*x.shape[:-1], *size) for f in (self.wq, self.wk, self.wv))
+        return self.wo(jax.nn.dot_product_attention(q, k, v).reshape(x.shape))

@@ -82,6 +82,18 @@ def test_each_pair_of_a_head(id, neighbours):
 
 
 @pytest.mark.parametrize("neighbours", [False, True])
+def test_mixed_pairs_of_heads(neighbours):
+    projected, right, wrong = _heads("rotary-pairs-mixed-in-attention", neighbours)
+    for role in ("query", "key"):
+        for t, j in np.ndindex(projected[role].shape[2], 6):
+            partner = (j ^ 1) if neighbours else (j + 3) % 6
+            angle = t / 10000 ** ((j % 3 if neighbours else j // 2) / 3)
+            x, other = projected[role][..., t, j], projected[role][..., t, partner] * (-1 if j < partner else 1)
+            assert np.allclose(wrong[role][..., t, j], x * np.cos(angle) + other * np.sin(angle))
+    assert np.array_equal(wrong["value"], right["value"])
+
+
+@pytest.mark.parametrize("neighbours", [False, True])
 def test_which_heads_are_turned(neighbours):
     for role, id in (("query", "rotary-query-not"), ("key", "rotary-key-not")):
         projected, right, wrong = _heads(id, neighbours)

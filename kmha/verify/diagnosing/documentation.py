@@ -1,0 +1,64 @@
+"""What the docstrings and comments of a candidate say about its call: the first axis, and what True in a mask means."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from kmha.verify.diagnosing import frameworks
+from kmha.verify.diagnosing.calling import METHODS
+
+_BATCHES, _POSITIONS = r"(batch(_?size)?|bsz?|bs|n)", r"(time|seq\w*|tokens?|length|len|positions?|l|t)"
+BATCH_FIRST = rf"batch[- ]first|[\[(]\s*{_BATCHES}\s*,\s*{_POSITIONS}\b"
+TIME_FIRST = rf"batch_first|(sequence|time|length)[- ]first|[\[(]\s*{_POSITIONS}\s*,\s*{_BATCHES}\b"
+TRUE, FALSE = r"\b(?:true|1s?|ones?)\b(?!\.)", r"\b(?:false|0s?|zeros?)\b(?!\.)"
+HIDDEN = r"\b(pad(s|ded|ding)?\b|masked|hid(e|es|den)\b|ignored?\b|exclude|block(s|ed)?\b)"
+VISIBLE = r"\b(attend|keeps?\b|kept\b|valid|real|allowed|visible|take part|takes part|included?\b|participat)"
+BETWEEN = r"[^.,;|/\n]{0,60}?"
+NOT = r"\b(not|never|no|cannot|can't)\b[^.,;]{0,12}$"
+
+
+def says_batch_first(thing: Any) -> bool:
+    """Return whether the docstring of a class, or of its call, says that the batch is the first axis of inputs."""
+    text = "\n".join(_docstrings(thing)).lower() if isinstance(thing, type) else ""
+    return bool(re.search(BATCH_FIRST, text)) and not re.search(TIME_FIRST, text)
+
+
+def meanings_of_mask(thing: Any, name: str) -> tuple[str, ...]:
+    """Return what a mask may mean by the docstrings and comments of a class's call or a function, as `stated` does."""
+    methods = [vars(thing)[each] for each in METHODS if each in vars(thing)] if isinstance(thing, type) else [thing]
+    code = "\n".join(map(frameworks.source_of, methods)).splitlines()
+    documented = "\n".join(_docstrings(thing)).splitlines()
+    return stated([*documented, *(line for line in code if "#" in line)], name)
+
+
+def stated(lines: Sequence[str], name: str) -> tuple[str, ...]:
+    """Return what True means in a mask by the lines that name it, or nothing. Of code, only the comment counts.
+
+    What is said of 1 and 0 may be meant for the caller of another layer, which makes a mask to add of them.
+
+    >>> stated(["key_padding_mask: (B, S), True for pad tokens"], "key_padding_mask")
+    ('hides',)
+    >>> stated(["def call(self, x, mask=None):  # 1 = keep, 0 = padding"], "mask")
+    ('attends', 'adds')
+    >>> stated(["mask: which positions are padding"], "mask")
+    ()
+    """
+    found, of_booleans = set(), False
+    for number, line in enumerate(lines):
+        if not re.search(rf"\b{re.escape(name)}\b", line):
+            continue
+        next_line = "".join(lines[number + 1 : number + 2])
+        said = line.partition("#")[2] or line + (" " + next_line.strip() if ":" not in next_line else "")
+        for number_or_bool, is_true in ((TRUE, True), (FALSE, False)):
+            for word, visible in ((HIDDEN, False), (VISIBLE, True)):
+                for match in re.finditer(rf"{number_or_bool}({BETWEEN}){word}", said.lower()):
+                    means_visible = visible != bool(re.search(NOT, match.group(1)))
+                    found.add("attends" if means_visible == is_true else "hides")
+                    of_booleans |= not re.search(r"\d|one|zero", match.group())
+    return () if len(found) != 1 else (*found,) if of_booleans else (*found, "adds")
+
+
+def _docstrings(thing: Any) -> list[str]:
+    """Return the docstrings of a function, or of a class and its call."""
+    owners = [thing, *(vars(thing).get(name) for name in METHODS)] if isinstance(thing, type) else [thing]
+    return [text for each in owners if isinstance(text := getattr(each, "__doc__", None), str)]

@@ -1,0 +1,78 @@
+"""A whole model, such as a language model, whose parts are diagnosed because it takes token ids."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kmha.verify.diagnosing import frameworks, naming
+from kmha.verify.diagnosing.calling import READS, CandidateError
+from kmha.verify.diagnosing.candidate import quietly
+from kmha.verify.diagnosing.layer_candidate import LayerCandidate
+
+IDS = "idx tokens src x xids srcids tgtids sourceids targetids inputs inp seq sequence sentence text words"
+TABLES = ("Embedding", "Embed")  # the frameworks' tables of token ids
+MOST = 6  # number of parts to diagnose
+
+
+class WholeModelError(CandidateError):
+    """A candidate takes token ids, and is no embedding.
+
+    Attributes:
+        model: The candidate as a layer.
+    """
+
+    def __init__(self, model: LayerCandidate) -> None:
+        super().__init__(f"{model.name} takes token ids. Diagnose a layer inside of it that takes vectors. {READS}.")
+        self.model = model
+
+
+def check_takes_vectors(layer: LayerCandidate) -> None:
+    """Raise an error for a model that takes token ids, judged by the names of its arguments.
+
+    Raises:
+        WholeModelError: It is such a model.
+    """
+    if {"query", "value"} & layer.roles.keys():
+        return
+    first = naming.plain(next(iter(layer.call_parameters), ""))
+    has_vocabulary = "vocabulary" in layer.constructor_roles and first in IDS.split()
+    if "ids" in layer.roles or (has_vocabulary and any(type(each).__name__ in TABLES for each in parts_of(layer))):
+        raise WholeModelError(layer)
+
+
+def parts_of(model: LayerCandidate) -> list[Any]:
+    """Return the layers inside a model, the outermost first, or none if kmha cannot make one."""
+    try:
+        with quietly():
+            return list(model.adapter.parts(model.sample()))
+    except (Exception, SystemExit):  # untrusted code may raise anything
+        return []
+
+
+def classes_inside(model: LayerCandidate) -> list[type]:
+    """Return the classes of the layers inside a model that are not a framework's own, the outermost first."""
+    return list(dict.fromkeys(type(each) for each in parts_of(model) if frameworks.is_own(type(each))))[:MOST]
+
+
+def judged(model: LayerCandidate, diagnose: Callable[[type], Any]) -> tuple[Any, tuple[str, ...]] | None:
+    """Return the diagnosis of the first part that is wrong, or else of the first that can be read.
+
+    Returns:
+        The diagnosis, and sentences on all parts, or `None` if no part can be read.
+    """
+    found: list[Any] = []
+    unread: Mapping[str, str] = {}
+    for kind in classes_inside(model):
+        try:
+            found.append(diagnose(kind))
+        except CandidateError:
+            unread = {**unread, kind.__name__: "could not be read"}
+    if not found:
+        return None
+    says = {"right": "is right", "known": "is wrong", "unknown": "differs from the reference"}
+    listed = {each.name: says.get(each.verdict, "could not be judged") for each in found}
+    verdicts = ", ".join(f"{name} {verdict}" for name, verdict in {**listed, **unread}.items())
+    first = next((each for each in found if each.verdict == "known"), found[0])
+    return first, (
+        f"{model.name} takes token ids, so that kmha diagnosed its parts: {verdicts}. What it does beside them was not "
+        "judged.",
+    )

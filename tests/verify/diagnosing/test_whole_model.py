@@ -1,0 +1,76 @@
+"""Models that take token ids: their parts are diagnosed."""
+
+import keras
+import pytest
+from keras import layers, ops
+
+from kmha.verify import diagnose
+
+
+class Block(layers.Layer):
+    def __init__(self, width, heads, wrong=""):
+        super().__init__()
+        self.ln_a, self.ln_b = layers.LayerNormalization(epsilon=1e-5), layers.LayerNormalization(epsilon=1e-5)
+        self.attn = layers.MultiHeadAttention(heads, width // heads)
+        self.up, self.down = layers.Dense(2 * width, activation="gelu"), layers.Dense(width)
+
+    def call(self, x):
+        h = self.ln_a(x)
+        x = x + self.attn(h, h, use_causal_mask=True)
+        return x + self.down(self.up(self.ln_b(x)))
+
+
+class WrongBlock(Block):
+    def call(self, x):
+        h = self.ln_a(x)
+        x = x + self.attn(h, h, use_causal_mask=True)
+        return self.down(self.up(self.ln_b(x)))
+
+
+class Model(keras.Model):
+    block = Block
+
+    def __init__(self, vocab_size=30, maxlen=16, width=16, heads=2, depth=2):
+        super().__init__()
+        self.tok, self.pos = layers.Embedding(vocab_size, width), layers.Embedding(maxlen, width)
+        self.blocks = [self.block(width, heads) for _ in range(depth)]
+        self.head = layers.Dense(vocab_size, use_bias=False)
+
+    def call(self, idx):
+        x = self.tok(idx) + self.pos(ops.arange(ops.shape(idx)[1]))
+        for each in self.blocks:
+            x = each(x)
+        return self.head(x)
+
+
+class WrongModel(Model):
+    block = WrongBlock
+
+
+class NoParts(keras.Model):
+    def __init__(self, vocab_size, width, heads):
+        super().__init__()
+        self.tok = layers.Embedding(vocab_size, width)
+        self.attn = layers.MultiHeadAttention(heads, width // heads)
+
+    def call(self, ids):
+        x = self.tok(ids)
+        return self.attn(x, x)
+
+
+def test_a_right_part_is_right_and_the_rest_is_not_judged():
+    found = diagnose(Model)
+    assert (found.verdict, found.name) == ("right", "Block in Model")
+    assert "Model takes token ids, so that kmha diagnosed its parts: Block is right." in " ".join(found.further)
+
+
+@pytest.mark.parametrize("given", [WrongModel, WrongModel(vocab_size=30)])
+def test_a_mistake_of_a_part_is_named(given):
+    found = diagnose(given)
+    assert found.ids == ("residual-missing-feed-forward",)
+    assert found.name.startswith("WrongBlock in ")
+
+
+def test_a_model_whose_parts_are_all_of_a_framework_is_refused_in_words():
+    with pytest.raises(ValueError, match="takes token ids"):
+        diagnose(NoParts)
