@@ -10,6 +10,7 @@ def area(r):
 
 import ast
 import builtins
+import collections
 import dataclasses
 import importlib
 import itertools
@@ -213,7 +214,6 @@ def _statements(cell: str, body: Sequence[ast.stmt]) -> Iterator[Statement]:
             table = symtable.symtable(text, "<cell>", "exec")
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # such as `return` outside a function
             continue
-        _check_scopes(table)
         defines = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
         changes = frozenset(_changed(node))
         imports = isinstance(node, ast.Import | ast.ImportFrom)
@@ -253,22 +253,31 @@ _SCOPE = (
 def _scoped_names(node: ast.stmt) -> int:
     """Return the product of a statement's names and functions: Python copies the names for each function inside."""
     names = scopes = 0
-    for each in ast.walk(node):
-        names += isinstance(each, ast.arg | ast.alias) or (
-            isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
-        )
-        scopes += isinstance(each, _SCOPE)
+    inside: collections.Counter[int] = collections.Counter()  # number of scopes directly in each scope, by its id
+    pending: list[tuple[ast.AST, int]] = [(node, 0)]
+    while pending:
+        each, owner = pending.pop()
+        names += _number_of_names(each)
+        if isinstance(each, _SCOPE):
+            scopes += 1
+            inside[owner] += 1
+            owner = id(each)
+        pending.extend((child, owner) for child in ast.iter_child_nodes(each))
     if names * scopes > NAMES:
         raise ValueError(f"a statement in it has {names:,} names and {scopes:,} functions.")
+    if max(inside.values(), default=0) > SCOPES:
+        raise ValueError(f"a statement in it has more than {SCOPES} functions side by side.")
     return names * scopes
 
 
-def _check_scopes(table: symtable.SymbolTable) -> None:
-    children = table.get_children()
-    if len(children) > SCOPES:
-        raise ValueError(f"a statement in it has more than {SCOPES} functions side by side.")
-    for child in children:
-        _check_scopes(child)
+def _number_of_names(node: ast.AST) -> int:
+    """Return how many names a node binds or declares, which Python may keep as texts outside of `ast.Name`."""
+    if isinstance(node, ast.Name):
+        return not isinstance(node.ctx, ast.Load)
+    if isinstance(node, ast.Constant | ast.Attribute | ast.keyword):
+        return 0
+    values = [value for _, value in ast.iter_fields(node)]
+    return sum(isinstance(value, str) for each in values for value in (each if isinstance(each, list) else [each]))
 
 
 def _used(table: symtable.SymbolTable) -> Iterator[str]:
