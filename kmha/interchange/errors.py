@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +11,8 @@ LIMIT = 2**30  # bytes; smaller arrays are never refused
 GROWTH = 100  # no weights compress by this factor
 MADE = 4  # no conversion makes arrays that together are this many times as large as the weights
 MOST_ARRAYS, LONGEST_NAME = 20_000, 1_000  # finding the layout takes time for each array and each letter
+# The records at the end of a zip archive: the last one, and before it, in large archives, where a larger one is.
+_END, _LOCATOR, _LARGE_END = struct.Struct("<4s4H2LH"), struct.Struct("<4sLQL"), struct.Struct("<4sQ2H2L4Q")
 
 
 class LayoutError(ValueError):
@@ -112,4 +115,29 @@ def check_room(archive: zipfile.ZipFile) -> None:
         raise FileError(
             f"its members take {stored:,} bytes together, but the file has {there:,}: they overlap. It is damaged, or "
             "made to take all memory, so it is not read. Save the weights again."
+        )
+
+
+def check_directory(archive: zipfile.ZipFile) -> None:
+    """Raise a FileError if the directory of an archive does not end where its end records begin.
+
+    Python looks for the directory before the end record, and other readers where the record says that it is. So an
+    archive with two directories can show Python other members than it shows torch.
+    """
+    file: Any = archive.fp
+    end = os.fstat(file.fileno()).st_size - _END.size
+    file.seek(max(end, 0))
+    *_, size, start, comment = _END.unpack(file.read().ljust(_END.size))
+    file.seek(max(end - _LOCATOR.size, 0))
+    mark, _, place, _ = _LOCATOR.unpack(file.read(_LOCATOR.size).ljust(_LOCATOR.size))
+    if mark == b"PK\6\7":
+        end -= _LOCATOR.size + _LARGE_END.size
+        file.seek(max(end, 0))
+        *_, size, start = _LARGE_END.unpack(file.read(_LARGE_END.size).ljust(_LARGE_END.size))
+    else:
+        place = end
+    if comment or place != end or start + size != end:
+        raise FileError(
+            "its directory is not where the end of the file says that it is, so that two programs can see two contents "
+            "in it. It is damaged, or made to deceive, so it is not read. Save the weights again."
         )

@@ -24,7 +24,7 @@ import numpy as np
 from kmha import atomic_files
 from kmha.interchange import keras_files, torch_pickles
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import LONGEST_NAME, MOST_ARRAYS, FileError, check_archive, check_declared, optional
+from kmha.interchange.errors import LONGEST_NAME, MOST_ARRAYS, FileError, check_archive, check_declared, check_directory, optional
 from kmha.regular_files import stored_size
 
 READABLE = (".weights.h5", ".h5", ".keras", ".npz", ".safetensors", ".pt", ".pth", ".bin")
@@ -223,6 +223,7 @@ def _read_torch(path: Path) -> Weights:
     if torch_pickles.is_zip(path):
         with zipfile.ZipFile(path) as archive:
             check_archive(archive)
+            check_directory(archive)  # because torch reads it with a reader of its own
     try:
         torch_pickles.check(torch, path)
         found = torch.load(path, map_location="cpu", weights_only=True)
