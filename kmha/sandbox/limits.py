@@ -81,13 +81,14 @@ def too_many_threads(process: int) -> bool:
 def too_much_memory(process: int) -> bool:
     """Return whether another process has filled more than `DATA` bytes, apart from what it maps of files (Linux).
 
-    `RLIMIT_DATA` does not count memory that was filled and can now only be read.
+    `RLIMIT_DATA` does not count memory that was filled and can now only be read, nor the tables of pages, of which one
+    byte that is read of every 2 MiB fills 4 KiB.
     """
     with contextlib.suppress(OSError):  # it has ended
         for thread in os.listdir(f"/proc/{process}/task"):
             with contextlib.suppress(OSError):  # the thread has ended, even if it is the first one
                 status = Path(f"/proc/{process}/task/{thread}/status").read_text(errors="replace")
-                if found := re.findall(r"^(?:RssAnon|VmSwap):\s+(\d+) kB$", status, re.M):  # all threads share it
+                if found := re.findall(r"^(?:RssAnon|VmSwap|VmPTE|HugetlbPages):\s+(\d+) kB$", status, re.M):  # all threads share it
                     return sum(map(int, found)) << 10 > DATA
     return False
 

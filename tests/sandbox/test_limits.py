@@ -42,6 +42,26 @@ libc.syscall({"60" if platform.machine() == "x86_64" else "93"}, 0)  # the first
     assert not limits.too_much_memory(process.pid)
 
 
+def test_tables_of_pages_count(monkeypatch):
+    """Memory that is only read costs a table for every 2 MiB: a candidate took 10 GB of the machine unseen."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("only Linux tells")
+    code = """
+import mmap, sys
+many = mmap.mmap(-1, 64 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, mmap.PROT_READ)  # MAP_NORESERVE
+for place in range(0, 64 << 30, 1 << 21):
+    many[place]
+print(flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        monkeypatch.setattr(limits, "DATA", 64 << 20)
+        much = limits.too_much_memory(process.pid)
+        process.kill()
+    assert much
+
+
 def test_on_another_system(monkeypatch):
     monkeypatch.setattr(limits.sys, "platform", "darwin")
     assert limits.missing() == EVERYTHING
