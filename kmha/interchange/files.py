@@ -24,7 +24,15 @@ import numpy as np
 from kmha import atomic_files
 from kmha.interchange import keras_files, torch_pickles
 from kmha.interchange.canonical import Weights
-from kmha.interchange.errors import LONGEST_NAME, MOST_ARRAYS, FileError, check_archive, check_declared, check_directory, optional
+from kmha.interchange.errors import (
+    LONGEST_NAME,
+    MOST_ARRAYS,
+    FileError,
+    check_archive,
+    check_declared,
+    check_directory,
+    optional,
+)
 from kmha.regular_files import stored_size
 
 READABLE = (".weights.h5", ".h5", ".keras", ".npz", ".safetensors", ".pt", ".pth", ".bin")

@@ -88,7 +88,9 @@ def too_much_memory(process: int) -> bool:
         for thread in os.listdir(f"/proc/{process}/task"):
             with contextlib.suppress(OSError):  # the thread has ended, even if it is the first one
                 status = Path(f"/proc/{process}/task/{thread}/status").read_text(errors="replace")
-                if found := re.findall(r"^(?:RssAnon|VmSwap|VmPTE|HugetlbPages):\s+(\d+) kB$", status, re.M):  # all threads share it
+                if found := re.findall(
+                    r"^(?:RssAnon|VmSwap|VmPTE|HugetlbPages):\s+(\d+) kB$", status, re.M
+                ):  # all threads share it
                     return sum(map(int, found)) << 10 > DATA
     return False
 

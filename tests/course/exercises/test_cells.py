@@ -62,7 +62,14 @@ def test_names_times_functions_have_a_limit():
 
 @pytest.mark.parametrize(
     "binding",
-    ["global {}", "match x:\n  case [{}]: pass", "match x:\n  case [*{}]: pass", "import {}", "from m import {}", "del {}"],
+    [
+        "global {}",
+        "match x:\n  case [{}]: pass",
+        "match x:\n  case [*{}]: pass",
+        "import {}",
+        "from m import {}",
+        "del {}",
+    ],
 )
 def test_names_that_stand_in_the_tree_as_texts_count_too(binding):
     """With the names in `global` or `case`, a notebook of 250 KB took 80 seconds, in which nothing else ran."""

@@ -26,3 +26,27 @@ class T5Attention(nn.Module):
             scores = scores + (1.0 - attention_mask[:, None, None, :].float()) * torch.finfo(scores.dtype).min
         mixed = torch.softmax(scores.float(), dim=-1).type_as(scores) @ v
         return self.o(mixed.transpose(1, 2).reshape(b, n, -1))
+
+
+class Chunked(nn.Module):
+    """Causal attention that keeps its own cache so that prompts can be fed in chunks."""
+
+    def __init__(self, dim, n_head, wrong=""):
+        super().__init__()
+        self.n_head, self.hd, self.wrong = n_head, dim // n_head, wrong
+        self.wqkv, self.wo = nn.Linear(dim, 3 * dim, bias=False), nn.Linear(dim, dim, bias=False)
+        self.reset()
+
+    def reset(self):
+        self.cache_k = None
+        self.cache_v = None
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.wqkv(x).view(b, t, 3, self.n_head, self.hd).permute(2, 0, 3, 1, 4)
+        if self.cache_k is not None:
+            k, v = torch.cat((self.cache_k, k), dim=2), torch.cat((self.cache_v, v), dim=2)
+        self.cache_k, self.cache_v = k.detach(), v.detach()
+        visible = torch.ones(t, k.size(2), dtype=torch.bool).tril(0 if self.wrong == "corner" else k.size(2) - t)
+        att = (q @ k.transpose(-1, -2) / self.hd**0.5).masked_fill(~visible, float("-inf")).softmax(dim=-1)
+        return self.wo((att @ v).transpose(1, 2).reshape(b, t, c))

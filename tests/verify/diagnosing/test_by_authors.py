@@ -28,3 +28,12 @@ def test_a_mask_that_is_undefined_in_float64_is_tried_in_float32(candidate):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_configuration_that_setup_reads_by_a_shorter_name(candidate, seed):
     assert diagnose(candidate("flax_modules", "OfConfig"), seed=seed).verdict == "right"
+
+
+def test_a_cache_that_only_a_method_empties_is_tested(candidate):
+    found = diagnose(candidate("torch_by_authors", "Chunked"))
+    assert found.verdict == "right", found
+    assert "Its cache is right" in str(found)
+    assert diagnose(candidate("torch_by_authors", "Chunked"), arguments={"wrong": "corner"}).ids == (
+        "cache-causal-corner",
+    )

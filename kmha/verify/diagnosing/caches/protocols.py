@@ -8,12 +8,14 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from kmha.verify.chains.caches import WeightsAttend
+from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.caches import arrays, linen, stepwise, words
 from kmha.verify.diagnosing.caches.arrays import MASKS
 from kmha.verify.diagnosing.caches.calls import Callee
@@ -39,14 +41,17 @@ def has_cache(thing: Any) -> bool:
     method = next((name for name in METHODS if name in dir(kind)), None)
     found = words.roles(_names(getattr(kind, method))) if method else {}
     prepared = words.methods(kind, words.SETUPS) or words.methods(kind, words.RESETS) or _holds_cache(thing)
-    return bool({"cache", "key_cache"} & found.keys() or (prepared and {"index", "flag"} & found.keys()))
+    asked = {"index", "flag"} & found.keys() or (words.methods(kind, words.RESETS) and _holds_cache(thing))
+    return bool({"cache", "key_cache"} & found.keys() or (prepared and asked))
 
 
 def _holds_cache(thing: Any) -> bool:
-    """Return whether an attribute of an object is named like a cache. A class says so by a starting position."""
+    """Return whether an attribute of an object is named like a cache, or of a class that has a method to empty it."""
     if isinstance(thing, type):
-        return False
-    named = [*vars(thing), *vars(thing).get("_buffers", ())] if hasattr(thing, "__dict__") else []
+        resets = [frameworks.source_of(getattr(thing, method)) for method in words.methods(thing, words.RESETS)]
+        named = re.findall(r"\bself\.(\w+)\s*=", "\n".join(resets))
+    else:
+        named = [*vars(thing), *vars(thing).get("_buffers", ())] if hasattr(thing, "__dict__") else []
     return any(words.role(name.strip("_")) in ("cache", "key_cache") for name in named)
 
 
