@@ -372,6 +372,7 @@ class BlockCandidate(LayerCandidate):
             "inputs": inner[0],
             "inner": inner[1],
             "heads": query.shape[0],
+            "rotary_size": query.shape[2],
             "size": query.shape[2],
             "value_size": query.shape[2],
             "dropout": trial.rate,

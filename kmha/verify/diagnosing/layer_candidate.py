@@ -65,7 +65,19 @@ from kmha.verify.diagnosing.weights import (
 SELF_ATTENTION = re.compile("self_?att")
 # Roles of constructor arguments for which every trial has a value.
 VALUED = (
-    *("heads", "kv_heads", "temperature", "size", "value_size", "length", "width", "output", "inputs", "memory_width"),
+    *(
+        "heads",
+        "kv_heads",
+        "temperature",
+        "size",
+        "value_size",
+        "rotary_size",
+        "length",
+        "width",
+        "output",
+        "inputs",
+        "memory_width",
+    ),
     *("use_bias", "batch_first", "dropout", "epsilon", "inner", "depth", "vocabulary", "soft_cap"),
 )
 EPSILONS = (1e-5, 1e-6, 1e-3, 0.0, 1e-8)  # usual epsilons of normalizations
@@ -558,6 +570,7 @@ class LayerCandidate(Candidate):
         values = {
             "heads": sizes["H"],
             "kv_heads": sizes["H"],
+            "rotary_size": sizes["O"],
             "temperature": sizes["O"] ** 0.5,
             "size": size,
             "value_size": size,

@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, str] = {
     "kv_heads": "numkvheads nkvheads numkeyvalueheads nquerygroups numquerygroups kvheads nkvhead numkvhead "
     "numattentiongroups nlocalheads numgroups",
     "temperature": "temperature",
+    "rotary_size": "rotarydim rotarysize rotdim ropedim nrot rotaryndims rotaryemb rotaryembdim",
     "soft_cap": "softcap logitcap logitscap attnlogitcap softcapping attnsoftcap cap",
     "size": "keydim headsize headdim sizeperhead dk dkv dhead dimhead qkvdim projectiondim dkey "
     "keysize qksize headwidth headfeatures attentionheadsize qkheaddim dimperhead",

@@ -1,6 +1,6 @@
+import ast
 import json
 import sys
-import ast
 import time
 
 import pytest
@@ -74,10 +74,7 @@ def test_names_times_functions_have_a_limit():
 def test_names_that_stand_in_the_tree_as_texts_count_too(binding):
     """With the names in `global` or `case`, a notebook of 250 KB took 80 seconds, in which nothing else ran."""
     names = [chr(0x4E00 + number) for number in range(20_000)]
-    if "*" in binding:
-        lines = "\n ".join(binding.format(name) for name in names)
-    else:
-        lines = binding.format(",".join(names))
+    lines = "\n ".join(map(binding.format, names)) if "*" in binding else binding.format(",".join(names))
     cell = f"def f(x):\n {lines}\n {'lambda:' * 80}0\n"
     with pytest.raises(ValueError, match=r"20,00\d names and 81 functions"):
         gather([cell], "f")

@@ -50,3 +50,28 @@ class Chunked(nn.Module):
         visible = torch.ones(t, k.size(2), dtype=torch.bool).tril(0 if self.wrong == "corner" else k.size(2) - t)
         att = (q @ k.transpose(-1, -2) / self.hd**0.5).masked_fill(~visible, float("-inf")).softmax(dim=-1)
         return self.wo((att @ v).transpose(1, 2).reshape(b, t, c))
+
+
+class PartlyRotary(nn.Module):
+    """The first `rotary_dim` features of each head are turned, in pairs of neighbours as in GPT-J."""
+
+    def __init__(self, n_embd=32, n_head=2, rotary_dim=8):
+        super().__init__()
+        self.n_head, self.head_dim, self.rotary_dim = n_head, n_embd // n_head, rotary_dim
+        self.q_proj, self.k_proj, self.v_proj = (nn.Linear(n_embd, n_embd, bias=False) for _ in range(3))
+        self.out_proj = nn.Linear(n_embd, n_embd, bias=False)
+
+    def turned(self, x):
+        frequencies = 1.0 / (10000 ** (torch.arange(0, self.rotary_dim, 2) / self.rotary_dim))
+        angles = torch.arange(x.size(1)).float()[:, None] * frequencies
+        sin, cos = (each.repeat_interleave(2, 1)[None, :, None, :].to(x.dtype) for each in (angles.sin(), angles.cos()))
+        part, rest = x[..., : self.rotary_dim], x[..., self.rotary_dim :]
+        swapped = torch.stack((-part[..., 1::2], part[..., ::2]), dim=-1).flatten(-2)
+        return torch.cat([part * cos + swapped * sin, rest], dim=-1)
+
+    def forward(self, hidden_states):
+        b, t, _ = hidden_states.shape
+        q, k, v = (f(hidden_states).view(b, t, self.n_head, -1) for f in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (each.transpose(1, 2) for each in (self.turned(q), self.turned(k), v))
+        mixed = torch.softmax(q @ k.transpose(-1, -2) / self.head_dim**0.5, dim=-1) @ v
+        return self.out_proj(mixed.transpose(1, 2).reshape(b, t, -1))

@@ -37,3 +37,9 @@ def test_a_cache_that_only_a_method_empties_is_tested(candidate):
     assert diagnose(candidate("torch_by_authors", "Chunked"), arguments={"wrong": "corner"}).ids == (
         "cache-causal-corner",
     )
+
+
+def test_heads_of_which_a_part_is_rotated(candidate):
+    found = diagnose(candidate("torch_by_authors", "PartlyRotary"))
+    assert (found.verdict, found.errors) == ("right", {}), found
+    assert "(kmha made `rotary_dim` the size of a head)" in str(found).replace("\n", " ")
