@@ -30,6 +30,7 @@ from kmha.sandbox.shutdown import Shutdown
 REQUEST = 1 << 63  # flag in the length of a message that expects a reply
 OVERHEAD = 1 << 12  # maximum number of bytes that the supervisor's message adds to what the worker sent
 LEAST = 256  # bytes that a message counts for, because each takes time, even an empty one
+PATIENCE = 3  # a worker may wait for replies for this many times its time limit
 POLL = 0.1  # seconds between checks of the scratch folder
 THREAD_POLL = 0.02  # seconds between checks of the number of threads, which a process can raise by 30,000 in a second
 STOPPING = 5.0  # seconds in which a worker must stand still. Threads that wait for the disk take that long
@@ -127,8 +128,9 @@ def run(task: Mapping[str, Any], source: BinaryIO, serve: Serve) -> dict[str, An
             argument with the file that it waits for.
 
     Returns:
-        A dictionary with `sent` (the bytes that the worker sent), `stopped` (the limit that the worker exceeded, or "")
-        and `status` (the exit status of the worker, negative for a signal).
+        A dictionary with `sent` (the bytes that the worker sent), `stopped` (the limit that the worker exceeded, or
+        ""), `status` (the exit status of the worker, negative for a signal) and `seconds` (the time that it took,
+        without most of the time that it waited for replies).
     """
     status: list[int] = []
     with _shutdown.deferred():
@@ -143,13 +145,14 @@ def run(task: Mapping[str, Any], source: BinaryIO, serve: Serve) -> dict[str, An
         os.close(worker_writer)
         os.close(worker_reader)
     seconds = math.inf if task["seconds"] is None else task["seconds"]
-    watch = _Watch(folder, process, source, time.monotonic() + seconds)
-    relay = _Relay(reader, writer, serve, watch.wait)
+    watch = _Watch(folder, process, source, seconds)
+    relay = _Relay(reader, writer, lambda message, wait: watch.pausing(serve, message), watch.wait)
     stopped = relay.run()
+    seconds = watch.seconds
     with _shutdown.deferred():
         _shutdown.cleanup.close()
     sent = np.frombuffer(b"".join(relay.sent), np.uint8)
-    return {"sent": sent, "stopped": stopped, "status": os.waitstatus_to_exitcode(status[0])}
+    return {"sent": sent, "stopped": stopped, "status": os.waitstatus_to_exitcode(status[0]), "seconds": seconds}
 
 
 def _skip_numbers() -> None:
@@ -216,11 +219,16 @@ class _ExceededError(Exception):
 
 
 class _Watch:
-    """Watch over the limits of a worker whenever its supervisor waits, whatever it waits for."""
+    """Watch over the limits of a worker whenever its supervisor waits, whatever it waits for.
 
-    def __init__(self, folder: Path, process: int, source: BinaryIO, deadline: float) -> None:
-        self.folder, self.process, self.deadline = folder, process, deadline
-        self.looked = time.monotonic()
+    The time in which the worker waits for a reply does not count, because the grader may be busy with other answers.
+    But it counts after `PATIENCE` times the limit: a worker can make requests that take long.
+    """
+
+    def __init__(self, folder: Path, process: int, source: BinaryIO, limit: float) -> None:
+        self.folder, self.process, self.limit = folder, process, limit
+        self.began = self.looked = time.monotonic()
+        self.paused, self.pause_began = 0.0, math.inf
         self.source = select.poll()
         self.source.register(source, 0)  # for its end only: a reply may wait in it
 
@@ -237,9 +245,24 @@ class _Watch:
                 raise _ExceededError(exceeded)
             ready = select.select(readers, writers, [], THREAD_POLL)
 
+    @property
+    def seconds(self) -> float:
+        """The seconds that the worker took until now, without those in which it waited for replies."""
+        now = time.monotonic()
+        paused = self.paused + max(now - self.pause_began, 0.0)
+        return now - self.began - min(paused, PATIENCE * self.limit)
+
+    def pausing(self, serve: Serve, message: bytes) -> bytes:
+        """Return the reply to a request, and do not count the time meanwhile."""
+        self.pause_began = time.monotonic()
+        reply = serve(message, self.wait)
+        self.paused += time.monotonic() - self.pause_began
+        self.pause_began = math.inf
+        return reply
+
     def _exceeded(self) -> str:
         now = time.monotonic()
-        if now >= self.deadline:
+        if self.seconds >= self.limit:
             return "time"
         if self.source.poll(0):
             return "alone"

@@ -52,24 +52,26 @@ class TaskResult:
         error: Reason why the module could not be loaded, as in `CallResult`, or `None` if it was loaded.
         results: One result for each call, or no results if the module could not be loaded.
         printed: What loading the module printed.
+        seconds: Time that the task took, without most of the time that it waited for replies to its requests.
     """
 
     error: Mapping[str, Any] | None
     results: tuple[CallResult, ...]
     printed: str = ""
+    seconds: float = 0.0
 
 
 def read(sent: Mapping[str, Any], count: int, seconds: float) -> TaskResult:
     """Read the results of a task with `count` calls from what `kmha.sandbox.fork_server.run` returned."""
-    messages = _messages(sent["sent"].tobytes())
+    messages, took = _messages(sent["sent"].tobytes()), sent["seconds"]
     loaded = next(messages, None)
     if loaded is None:
-        return TaskResult(_ending(sent, seconds), ())
+        return TaskResult(_ending(sent, seconds), (), seconds=took)
     if loaded.get("error") is not None:
-        return TaskResult(_error(loaded["error"]), (), _printed(loaded))
+        return TaskResult(_error(loaded["error"]), (), _printed(loaded), took)
     results = [_call_result(message) for message, _ in zip(messages, range(count), strict=False)]
     missing = [CallResult(error=_ending(sent, seconds))] * (count - len(results))
-    return TaskResult(None, (*results, *missing), _printed(loaded))
+    return TaskResult(None, (*results, *missing), _printed(loaded), took)
 
 
 def read_function(sent: Mapping[str, Any]) -> CallResult:

@@ -310,7 +310,9 @@ def _read(source: BinaryIO, tick: Callable[[], None], patience: float) -> bytes 
     tick()
     while not select.select([source], [], [], TICK)[0]:
         tick()
-        if time.monotonic() > deadline:
+        if (
+            time.monotonic() > deadline and not select.select([source], [], [], 0)[0]
+        ):  # this thread may have stood still
             return None
     return encoding.read(source)
 

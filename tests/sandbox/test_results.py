@@ -17,7 +17,7 @@ def _message(value):
 
 def _read(*messages, count=2, stopped="", status=0):
     sent = np.frombuffer(b"".join(_message(each) for each in messages), np.uint8)
-    return read({"sent": sent, "stopped": stopped, "status": status}, count, 3.0)
+    return read({"sent": sent, "stopped": stopped, "status": status, "seconds": 1.5}, count, 3.0)
 
 
 LOADED = {"error": None, "printed": "hello"}

@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -110,17 +109,22 @@ class Runner:
         return dataclasses.replace(ran, results=tuple(joined))
 
     def _run_apart(self, answer: Answer, calls: Sequence[Call], limit: float) -> Iterator[CallResult]:
-        """Yield the result of each call, in a process of its own. All have one limit of time, and one of size."""
-        deadline, room = time.monotonic() + limit, ROOM
+        """Yield the result of each call, in a process of its own. All have one limit of time, and one of size.
+
+        The time is what the processes took. What this thread measured would include the time in which it waited for
+        others, which read or judge other answers.
+        """
+        left, room = limit, ROOM
         for call in calls:
             if room < 0:
                 yield CallResult(error=error_record(TOO_MUCH))
-            elif time.monotonic() >= deadline:
+            elif left <= 0:
                 yield CallResult(error=exceeded("time", limit))
             else:
                 # Each gets the whole time limit: what is left would tell it how long those before it took.
                 # With threads, it could choose the process number of the next.
                 ran = self._run(answer, [call], limit, STARTUP, threads=False)
+                left -= ran.seconds
                 result = CallResult(error=ran.error) if ran.error is not None else ran.results[0]
                 room -= size(result.value)
                 yield result if room >= 0 else CallResult(error=error_record(TOO_MUCH))
