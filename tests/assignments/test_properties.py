@@ -5,6 +5,7 @@ import pytest
 
 from kmha.course.exercises import content
 from kmha.course.judging.pipeline import judge
+from kmha.course.judging.planning import plan
 from kmha.course.judging.running import needed_solutions
 
 ANSWERS = {
@@ -137,3 +138,11 @@ def test_another_right_fully_connected(name, sandbox_of):
     (item,) = content.find(f"a7.{name}", content.installed())
     files = needed_solutions(item) | {"fully_connected.py": BUILT}
     assert judge(item, item.master.solution, sandbox_of(item.spec.uses), seed=3, files=files, explained=False).passed
+
+
+@pytest.mark.parametrize("seed", [215, 270, 2075974491])
+def test_some_widths_do_not_fit_whatever_the_seed(seed):
+    """With six draws, of which each fitted or not by chance, an answer that never raises passed at these seeds."""
+    (item,) = content.find("a2.head_widths", content.installed())
+    drawn = [call.inputs for call in plan(item.spec.checks, seed).calls if "num_heads" in call.inputs]
+    assert any(each["num_hiddens"] % each["num_heads"] for each in drawn)

@@ -125,8 +125,8 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "half-logits-rounded",
-            "You scaled the query before the product, so it no longer overflows. But the product is still in float16, "
-            "which rounds large logits to steps of 0.5 and more. Cast query and key first.",
+            "You scaled the query before the product, so it overflows later, if at all. But the product is still in "
+            "float16, which rounds large logits to steps of 0.5 and more. Cast query and key first.",
             {CAST: "", LOGITS: LOGITS.replace("key, -1, -2)", "key, -1, -2)\n    logits = logits.astype(np.float32)")},
         ),
         Wrong(

@@ -325,7 +325,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "dropout-never",
-            "You do not apply dropout in training.",
+            "No dropout acts in training. Apply it to the scores, and pass `training` on to it.",
             {MIXED: 'mixed = ops.einsum("BHTS,BSHO->BTHO", scores, value)'},
             "tensorflow/tensorflow#42625",
         ),

@@ -227,7 +227,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "dropout-never",
-            "You do not apply dropout after adding the positions.",
+            "No dropout acts after the positions are added in training. Apply it there, and pass `training` on to it.",
             {DROPOUT: ""},
             "tensorflow/tensorflow#42625",
         ),

@@ -155,7 +155,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "dropout-never",
-            "You do not apply dropout after the fully connected part.",
+            "No dropout acts after the fully connected part in training. Apply it there, and pass `training` on to it.",
             {FORWARD: "forward = self.ffn(block1)"},
             "tensorflow/tensorflow#42625",
         ),
