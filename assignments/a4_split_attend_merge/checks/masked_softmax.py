@@ -118,6 +118,18 @@ EXERCISE = Exercise(
             "pytorch/pytorch#143287, patrick-kidger/equinox#274, tracel-ai/burn#4697",
         ),
         Wrong(
+            "gradient-without-the-sum",
+            "You left the sum out of the gradient. A larger logit takes from the other scores of its row, too: subtract the "
+            "row's sum of scores times upstream.",
+            {GRADIENT: "gradient = scores * upstream"},
+        ),
+        Wrong(
+            "gradient-summed-over-queries",
+            "The sum in your gradient goes over the queries. Each row of scores has a softmax of its own: sum over its keys, "
+            "the last axis.",
+            {GRADIENT: GRADIENT.replace("axis=-1", "axis=-2")},
+        ),
+        Wrong(
             "softmax-overflow",
             "Your exponentials overflow where logits are large: subtract the largest logit of each row first.",
             {f"np.exp(masked - {GUARD})": "np.exp(masked)"},

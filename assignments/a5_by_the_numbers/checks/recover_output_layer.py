@@ -65,6 +65,12 @@ EXERCISE = Exercise(
             },
         ),
         Wrong(
+            "residual-root-of-the-sum",
+            "You took the root of the sum of squares. The root mean square has their mean, so that it does not grow with the "
+            "number of tokens.",
+            {RESIDUAL: RESIDUAL.replace("np.mean(", "np.sum(")},
+        ),
+        Wrong(
             "bias-after-the-kernel",
             "You fitted the kernel without a bias, and the bias to what was left. The kernel has bent by then to make up for "
             "it. Fit both together: add a column of ones.",

@@ -217,6 +217,12 @@ EXERCISE = Exercise(
             {TARGET: TARGET + "\n        if ended.all():\n            break"},
         ),
         Wrong(
+            "start-returned-and-last-dropped",
+            "Your first column is the start token, and the last token that was written is missing. Return the columns after "
+            "the first.",
+            {LAST: "return target[:, :-1]"},
+        ),
+        Wrong(
             "start-returned",
             "You return the start token too. Return only the written tokens, (B, max_length).",
             {LAST: "return target"},

@@ -268,6 +268,11 @@ EXERCISE = Exercise(
             {"if attention_mask is not None:": "if attention_mask is not None and not use_causal_mask:"},
         ),
         Wrong(
+            "mask-replaces-causal",
+            "With an `attention_mask`, your `use_causal_mask` has no effect. Both masks must apply.",
+            {"if use_causal_mask:": "if use_causal_mask and attention_mask is None:"},
+        ),
+        Wrong(
             "output-bias-for-each-head",
             "You add the output's bias once for each head. It is one bias, added once, after the sum over the heads.",
             {OUTPUT: OUTPUT.replace("+ self", "+ self.num_heads * self")},

@@ -101,6 +101,12 @@ EXERCISE = Exercise(
     ),
     wrong=(
         Wrong(
+            "weight-replaced",
+            "You set an attribute to an array. Then the layer has a number where its weight was, and the weight stays as it "
+            "is: use the weight's `assign`.",
+            {BIAS: '        setattr(own, f"{role}_bias", bias)\n'},
+        ),
+        Wrong(
             "kernels-reshaped",
             "You reshaped the kernels. The shape is right, but the numbers have not moved: each head gets pieces of all "
             "heads. Exchange the axes.",
