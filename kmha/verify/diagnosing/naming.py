@@ -71,7 +71,7 @@ ARGUMENTS: dict[str, str] = {
     "length": "maximumpositionencoding maxlen maxlength maximumpositions maxpositionalencoding maxpositions "
     "sequencelength contextlength blocksize maxseqlen maxpositionembeddings contextsize ctxlen nctx nctxlen "
     "maxsequencelength maxseqlength contextwindow seqlen seqlength",
-    "ids": "ids tokenids inputids idx wordids",
+    "ids": "ids tokenids inputids",
     "weights": "weights params parameters",
     "memory_width": "depthkeyvalue",
 }

@@ -31,11 +31,12 @@ def check_takes_vectors(layer: LayerCandidate) -> None:
     Raises:
         WholeModelError: It is such a model.
     """
-    if {"query", "value"} & layer.roles.keys():
+    if {"query", "key", "value", "memory"} & layer.roles.keys():
         return
     first = naming.plain(next(iter(layer.call_parameters), ""))
     has_vocabulary = "vocabulary" in layer.constructor_roles and first in IDS.split()
-    if "ids" in layer.roles or (has_vocabulary and any(type(each).__name__ in TABLES for each in parts_of(layer))):
+    takes_ids = "ids" in layer.roles and "self" not in layer.roles
+    if takes_ids or (has_vocabulary and any(type(each).__name__ in TABLES for each in parts_of(layer))):
         raise WholeModelError(layer)
 
 
