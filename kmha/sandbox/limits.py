@@ -78,6 +78,9 @@ def too_many_threads(process: int) -> bool:
     return False
 
 
+_FILLED = r"^(?:RssAnon|VmSwap|VmPTE|HugetlbPages):\s+(\d+) kB$"  # lines of /proc/…/status
+
+
 def too_much_memory(process: int) -> bool:
     """Return whether another process has filled more than `DATA` bytes, apart from what it maps of files (Linux).
 
@@ -88,9 +91,7 @@ def too_much_memory(process: int) -> bool:
         for thread in os.listdir(f"/proc/{process}/task"):
             with contextlib.suppress(OSError):  # the thread has ended, even if it is the first one
                 status = Path(f"/proc/{process}/task/{thread}/status").read_text(errors="replace")
-                if found := re.findall(
-                    r"^(?:RssAnon|VmSwap|VmPTE|HugetlbPages):\s+(\d+) kB$", status, re.M
-                ):  # all threads share it
+                if found := re.findall(_FILLED, status, re.M):  # all threads share it
                     return sum(map(int, found)) << 10 > DATA
     return False
 

@@ -310,9 +310,8 @@ def _read(source: BinaryIO, tick: Callable[[], None], patience: float) -> bytes 
     tick()
     while not select.select([source], [], [], TICK)[0]:
         tick()
-        if (
-            time.monotonic() > deadline and not select.select([source], [], [], 0)[0]
-        ):  # this thread may have stood still
+        # This thread may have stood still, so the message may be there.
+        if time.monotonic() > deadline and not select.select([source], [], [], 0)[0]:
             return None
     return encoding.read(source)
 
