@@ -129,8 +129,9 @@ class LayerCandidate(Candidate):
         self.roles = call_roles(self._named_inputs(), said)
         self.by_place = roles_by_place(self.call_parameters, self.roles, self.call_given)
         self.roles |= self.by_place
-        if not {"query", "self", "ids", *said} & self.roles.keys():  # `idx` is also the name of positions
-            self.roles |= {"ids": name for name in [*self.call_parameters][:1] if name == "idx"}
+        inputs = {"query", "self", "ids", *said} & self.roles.keys()
+        if not inputs and [*self.call_parameters][:1] == ["idx"]:  # which is also the name of positions
+            self.roles["ids"] = "idx"
         made, self.neutral_temperature = without_neutral(
             self.constructor_parameters, naming.roles_of_constructor(self.constructor_parameters, said), said
         )
