@@ -4,8 +4,9 @@
 | --- | --- |
 | the entry point | `diagnosis` |
 | the candidate: a function, a layer or a block | `candidate`, `function_candidate`, `layer_candidate`, `block_candidate` |
+| the parts of a whole model | `whole_model` |
 | classes of Keras, torch and JAX packages | `layer_adapters`, `jax_adapters`, `attributes` |
-| the candidate's calling convention, found by trying | `naming`, `calling`, `conventions`, `convention_search`, `mask_search`, `choice_search`, `trying`, `frameworks` |
+| the candidate's calling convention, found by trying | `naming`, `calling`, `conventions`, `convention_search`, `mask_search`, `choice_search`, `trying`, `frameworks`, `documentation` |
 | the candidate's weights | `weights` |
 | the calls that tell mistakes apart | `trials`, `block_trials` |
 | the distances from the right results and from those of mistakes | `matching` |

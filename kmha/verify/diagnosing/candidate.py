@@ -272,6 +272,10 @@ class Candidate:
         """True if the docstring of the class, or of its call, says that the batch is the first axis of inputs."""
         return documentation.says_batch_first(self._definition)
 
+    def says(self, pattern: str) -> bool:
+        """Return whether a line of the candidate's docstrings and comments, in lower case, has a regular expression."""
+        return any(re.search(pattern, line.lower()) for line in documentation.said(self._definition))
+
     def documented_meanings(self, name: str) -> tuple[str, ...]:
         """Return what a mask may mean by the docstrings and comments of the candidate, or nothing."""
         return documentation.meanings_of_mask(self._definition, name) if name else ()

@@ -28,8 +28,9 @@ BY_PLACE = {
 }
 SLOPES = r"alibi|slopes?\b|linear.?bias"
 ONE_MORE = r"softmax_?(1|one|plus_?one)\b|quiet_?(softmax|attention)"  # names of the softmax with one more in its sum
-# What code names or says whose logits have no scale on purpose: T5 and SAGAN.
-UNSCALED = r"relative_attention_bias|\bt5|sagan|unscaled|(not|never) scaled|\b(no|without) (a )?scal(e|ing)"
+# What docstrings and comments say of logits that have no scale on purpose, as in T5 and SAGAN.
+UNSCALED = r"\bt5\b|sagan|unscaled|(not|never) scaled|\b(no|without) (a )?scal(e|ing)"
+OF_T5 = r"\.relative_attention_bias\b"  # the name of its table
 GROUPS = ("rotary positions", "own residual connection")  # decisions that need no further weights
 
 
@@ -71,7 +72,8 @@ def attention_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> 
     groups |= {"returned scores"} if averaged or swapped else set()
     groups |= {"linear biases"} if mentions(candidate, SLOPES) else set()
     groups |= {"softmax"} if mentions(candidate, ONE_MORE) else set()
-    groups |= {"scale of the logits"} if mentions(candidate, UNSCALED) else set()
+    unscaled = candidate.says(UNSCALED) or mentions(candidate, OF_T5)
+    groups |= {"scale of the logits"} if unscaled else set()
     trial = answered[0].trial
     if mentions(candidate, naming.ROTARY.pattern):
         trial = dataclasses.replace(trial, more={**trial.more, "bases": stated_bases(candidate)})

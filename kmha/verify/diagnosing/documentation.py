@@ -25,10 +25,23 @@ def says_batch_first(thing: Any) -> bool:
 
 def meanings_of_mask(thing: Any, name: str) -> tuple[str, ...]:
     """Return what a mask may mean by the docstrings and comments of a class's call or a function, as `stated` does."""
+    return stated([*_documented(thing), *_commented(thing)], name)
+
+
+def said(thing: Any) -> list[str]:
+    """Return the lines of the docstrings of a class's call or a function, and its comments."""
+    return [*_documented(thing), *(line.partition("#")[2] for line in _commented(thing))]
+
+
+def _documented(thing: Any) -> list[str]:
+    return "\n".join(_docstrings(thing)).splitlines()
+
+
+def _commented(thing: Any) -> list[str]:
+    """Return the lines of code with a comment."""
     methods = [vars(thing)[each] for each in METHODS if each in vars(thing)] if isinstance(thing, type) else [thing]
     code = "\n".join(map(frameworks.source_of, methods)).splitlines()
-    documented = "\n".join(_docstrings(thing)).splitlines()
-    return stated([*documented, *(line for line in code if "#" in line)], name)
+    return [line for line in code if "#" in line]
 
 
 def stated(lines: Sequence[str], name: str) -> tuple[str, ...]:

@@ -129,9 +129,7 @@ class LayerCandidate(Candidate):
         self.roles = call_roles(self._named_inputs(), said)
         self.by_place = roles_by_place(self.call_parameters, self.roles, self.call_given)
         self.roles |= self.by_place
-        inputs = {"query", "self", "ids", *said} & self.roles.keys()
-        if not inputs and [*self.call_parameters][:1] == ["idx"]:  # which is also the name of positions
-            self.roles["ids"] = "idx"
+        self.roles |= _ids_of(self.call_parameters, self.roles)
         made, self.neutral_temperature = without_neutral(
             self.constructor_parameters, naming.roles_of_constructor(self.constructor_parameters, said), said
         )
@@ -789,3 +787,9 @@ def fixed_sizes(drawn: Sizes, heads: int, fixed: Mapping[str, Any], wide: bool, 
     if width % heads:
         raise CandidateError(f"{name}: a width of {width} is not a multiple of {heads} heads. Change one of the two.")
     return dataclasses.replace(drawn, heads=heads, size=width // heads, width=width, features=width, key_features=width)
+
+
+def _ids_of(found: Mapping[str, Any], roles: Mapping[str, str]) -> dict[str, str]:
+    """Return the role of `idx`, which is also the name of positions: token ids if it comes first and alone."""
+    alone = [*found][:1] == ["idx"] and not {"query", "self", "ids"} & roles.keys()
+    return {"ids": "idx"} if alone else {}

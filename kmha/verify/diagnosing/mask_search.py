@@ -40,7 +40,7 @@ def choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
     masked = [trial for trial in masked if trial.mask is not None and trial.key_mask is None]
     masked = [trial for trial in masked if not trial.causal][:2] or masked[:2]
     if masked:
-        base = _in_dtypes(start)
+        base = [dataclasses.replace(start, dtype=dtype) for dtype in dict.fromkeys((start.dtype, "float32"))]
         if start.causal:
             base.append(dataclasses.replace(start, choices=(*start.choices, "causal-without-mask")))
         shapes = [
@@ -54,13 +54,12 @@ def choose_mask_convention(candidate: Candidate, drawn: Sequence[Trial], fit: Fi
         shapes = [
             {"mask_dtype": dtype, "padding_shape": shape} for dtype in dtypes for shape in candidate.padding_shapes()
         ]
-        _choose_meaning(candidate, "padding", [padded[0], padded[-1]], _in_dtypes(start), shapes, alone)
+        _choose_meaning(candidate, "padding", [padded[0], padded[-1]], [start], shapes, alone)
+        result = candidate.evaluate(padded[0])
+        if not result.answer.error and np.isnan(result.answer.output).all():  # -inf · 0, where float64 meets float32
+            other = dataclasses.replace(start, dtype="float32")
+            _choose_meaning(candidate, "padding", [padded[0], padded[-1]], [other], shapes, alone)
     _choose_corner(candidate, drawn)
-
-
-def _in_dtypes(start: Convention) -> list[Convention]:
-    """Return the convention as it is, and in float32, for masks that are made of numbers of that dtype."""
-    return [dataclasses.replace(start, dtype=dtype) for dtype in dict.fromkeys((start.dtype, "float32"))]
 
 
 def _choose_masks_of_block(candidate: Candidate, drawn: Sequence[Trial], fit: Fit) -> None:

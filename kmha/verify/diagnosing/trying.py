@@ -154,7 +154,7 @@ def try_all(candidate: Candidate, options: Sequence[Convention], drawn: Sequence
             found.append(Tried(option, (), error))
             continue
         if not all(np.isnan(each.answer.output).all() for each in answered):
-            runs_in = option.dtype  # -inf · 0 is NaN where the smallest number of float64 meets float32
+            runs_in = option.dtype
         found.append(Tried(option, tuple(results), error))
         if len(answered) == len(drawn) and matching.explains(answered):
             break
