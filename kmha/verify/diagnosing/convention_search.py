@@ -82,6 +82,7 @@ class ChosenConvention:
 def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE_KINDS) -> ChosenConvention:
     """Find the best convention with these kinds of sizes, and set it on the candidate."""
     found: list[ChosenConvention] = []
+    lacking: set[Any] = set()  # guesses of which a call needs another
     attempt = functools.cache(lambda kind, entry: _try_layout(candidate, seed, {**dict(entry), "sizes": kind}))
     kinds = _possible_kinds(candidate, attempt, kinds) if candidate.chain == "attention" else (SIZE_KINDS[0], SQUARE)
     for kind in kinds:
@@ -91,12 +92,14 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
         if kind != SIZE_KINDS[0] and not candidate.core:  # building layers takes time
             layouts = [each for each in layouts if each["entry"] in (layouts[0]["entry"], BATCH, TIME, SINGLE)]
         for entry in layouts:
+            if entry.get("guessed") in lacking:
+                continue
             if _worth_trying(entry, [one for one in found if one.convention.sizes == kind]):
                 found.append(attempt(kind, tuple(entry.items())))
             if found[-1].fit == Fit.RAISES and is_block(candidate):  # it is read again as what it is
                 return found[-1]
-            if _needs_a_value(candidate, found[-1]):  # and so in every other layout
-                return found[-1]
+            if _needs_a_value(candidate, found[-1]):
+                lacking.add(found[-1].convention.guessed)  # and so in every other layout
         # A layout in which all calls run comes before one in which a mistake explains the few that do.
         best = max(found, key=lambda one: (one.fit == Fit.RIGHT, one.share, one.fit))
         is_usual = best.convention.entry == layouts[0]["entry"]

@@ -37,7 +37,6 @@ ARGUMENTS: dict[str, str] = {
     "kv_heads": "numkvheads nkvheads numkeyvalueheads nquerygroups numquerygroups kvheads nkvhead numkvhead "
     "numattentiongroups nlocalheads numgroups",
     "temperature": "temperature",
-    "rotary_size": "rotarydim rotarysize rotdim ropedim nrot rotaryndims rotaryemb rotaryembdim",
     "soft_cap": "softcap logitcap logitscap attnlogitcap softcapping attnsoftcap cap",
     "size": "keydim headsize headdim sizeperhead dk dkv dhead dimhead qkvdim projectiondim dkey "
     "keysize qksize headwidth headfeatures attentionheadsize qkheaddim dimperhead",
@@ -262,6 +261,10 @@ def roles_of(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({}
     return found
 
 
+# Names of the number of features of each head that a layer rotates.
+ROTARY_SIZES = "rotarydim rotarysize rotdim ropedim nrot rotaryndims rotaryembdim"
+
+
 def roles_of_constructor(names: Iterable[str], said: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Return the first argument name for each role, as `roles_of` does, for arguments of a constructor.
 
@@ -272,6 +275,8 @@ def roles_of_constructor(names: Iterable[str], said: Mapping[str, str] = Mapping
     """
     names = list(names)
     found = roles_of(names, said)
+    turned = [name for name in names if plain(name.rpartition(".")[2]) in ROTARY_SIZES.split()]
+    found |= {"rotary_size": turned[0]} if turned else {}
     width = found.get("width", "")
     if plain(found.get("inner", "")) == "latentdim" and "inputs" in found and "width" not in found:  # as in Perceiver
         found["width"], found["memory_width"] = found.pop("inner"), found.pop("inputs")

@@ -9,7 +9,7 @@ class TwoSizes(keras.layers.MultiHeadAttention):
 
 
 class Unscaled(keras.layers.MultiHeadAttention):
-    """With one mistake: the logits are not scaled."""
+    """With one mistake."""
 
     def _compute_attention(self, query, *rest, **more):
         return super()._compute_attention(query * np.sqrt(query.shape[-1]), *rest, **more)

@@ -104,7 +104,9 @@ def test_meaning_of_true_in_a_mask(candidate, mask, ids):
 
 
 def test_the_other_meaning_of_true_is_asked_for(candidate):
-    found = diagnose(candidate("keras_layers", "Course"), arguments={"wrong": "mask inverted"})
+    course = candidate("keras_layers", "Course")
+    assert diagnose(course, arguments={"wrong": "mask inverted"}).ids == ("mask-inverted",)  # its docstring says so
+    found = diagnose(type("Course", (course,), {}), arguments={"wrong": "mask inverted"})
     assert found.right
     assert any(
         "Right, if True hides in `mask`" in line and "--mask hides" in line for line in found.to_dict()["remarks"]
