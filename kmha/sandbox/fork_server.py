@@ -30,7 +30,6 @@ from kmha.sandbox.shutdown import Shutdown
 REQUEST = 1 << 63  # flag in the length of a message that expects a reply
 OVERHEAD = 1 << 12  # maximum number of bytes that the supervisor's message adds to what the worker sent
 LEAST = 256  # bytes that a message counts for, because each takes time, even an empty one
-PATIENCE = 3  # a worker may wait for replies for this many times its time limit
 POLL = 0.1  # seconds between checks of the scratch folder
 THREAD_POLL = 0.02  # seconds between checks of the number of threads, which a process can raise by 30,000 in a second
 STOPPING = 5.0  # seconds in which a worker must stand still. Threads that wait for the disk take that long
@@ -222,7 +221,7 @@ class _Watch:
     """Watch over the limits of a worker whenever its supervisor waits, whatever it waits for.
 
     The time in which the worker waits for a reply does not count, because the grader may be busy with other answers.
-    But it counts after `PATIENCE` times the limit: a worker can make requests that take long.
+    But it counts after `limits.PATIENCE` times the limit: a worker can make requests that take long.
     """
 
     def __init__(self, folder: Path, process: int, source: BinaryIO, limit: float) -> None:
@@ -250,7 +249,7 @@ class _Watch:
         """The seconds that the worker took until now, without those in which it waited for replies."""
         now = time.monotonic()
         paused = self.paused + max(now - self.pause_began, 0.0)
-        return now - self.began - min(paused, PATIENCE * self.limit)
+        return now - self.began - min(paused, limits.PATIENCE * self.limit)
 
     def pausing(self, serve: Serve, message: bytes) -> bytes:
         """Return the reply to a request, and do not count the time meanwhile."""

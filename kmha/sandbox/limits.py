@@ -23,6 +23,7 @@ from kmha.sandbox import system_calls
 from kmha.sandbox.readable import package_folders
 
 MEMORY = 2 << 30  # bytes that the process may allocate, besides those that it has at the start
+PATIENCE = 3  # a worker may wait for replies for this many times its time limit
 DATA = 8 << 30  # bytes that the process may allocate if it imports large libraries, without counting the libraries
 FILE = 32 << 20  # maximum size of a file, in bytes
 OPEN = 256  # maximum number of open files

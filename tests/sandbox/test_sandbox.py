@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kmha.sandbox import fork_server, limits
+from kmha.sandbox import limits
 from kmha.sandbox import sandbox as sandboxes
 from kmha.sandbox.encoding import decode, encode
 from kmha.sandbox.errors import SandboxError, StoppedError
@@ -230,7 +230,7 @@ def test_a_reply_that_comes_too_late_is_not_read_as_a_task(sandbox):
     ask = 'def ask(answer, inputs):\n    return worker_api.remote("late")()\n'
 
     def serve(name):
-        time.sleep(0.4 * (fork_server.PATIENCE + 2))
+        time.sleep(0.4 * (limits.PATIENCE + 2))
         return "too late"
 
     assert "longer than" in _says(sandbox.run("f", code, [Call({}, ask)], seconds=0.4, serve=serve))

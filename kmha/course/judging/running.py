@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -13,6 +14,7 @@ from kmha.course.exercises.exercise import Check, Exercise, Wrong
 from kmha.course.judging.locked_cache import LockedCache
 from kmha.course.judging.marking import ROOM, TOO_MUCH, NamedMistake, size
 from kmha.course.judging.planning import Plan, PlannedCall, plan, plan_smallest
+from kmha.sandbox.limits import PATIENCE
 from kmha.sandbox.results import TOO_LONG, exceeded
 from kmha.sandbox.sandbox import SIGNATURE, STARTUP, UNFINISHED, Call, CallResult, Sandbox, TaskResult
 from kmha.sandbox.worker import arrays, error_record
@@ -111,14 +113,14 @@ class Runner:
     def _run_apart(self, answer: Answer, calls: Sequence[Call], limit: float) -> Iterator[CallResult]:
         """Yield the result of each call, in a process of its own. All have one limit of time, and one of size.
 
-        The time is what the processes took. What this thread measured would include the time in which it waited for
-        others, which read or judge other answers.
+        The time is what the processes took. What this thread measures includes the time in which it waited for others,
+        which read or judge other answers, so that it only bounds the waits for replies, as the sandbox does in a call.
         """
-        left, room = limit, ROOM
+        left, deadline, room = limit, time.monotonic() + (1 + PATIENCE) * limit, ROOM
         for call in calls:
             if room < 0:
                 yield CallResult(error=error_record(TOO_MUCH))
-            elif left <= 0:
+            elif left <= 0 or time.monotonic() >= deadline:
                 yield CallResult(error=exceeded("time", limit))
             else:
                 # Each gets the whole time limit: what is left would tell it how long those before it took.

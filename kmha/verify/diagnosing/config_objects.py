@@ -205,9 +205,9 @@ def read_fields(
 def read_later(layer: Any, config: Any) -> list[str]:
     """Return the fields that the code of a layer reads from the configuration that it keeps, such as in its call."""
     places = [name for name, value in getattr(layer, "__dict__", {}).items() if value is config]
-    code = frameworks.source_of(type(layer)) if places else ""
     if not places:
         return []
+    code = frameworks.source_of(type(layer))
     kept = rf"self\.(?:{'|'.join(places)})\b"
     kept = "|".join([kept, *re.findall(rf"(?m)^\s*(\w+)\s*=\s*{kept}\s*$", code)])  # it may have a shorter name
     return list(dict.fromkeys(re.findall(rf"\b(?:{kept})(?:\.|\[['\"])(\w+)", code)))

@@ -92,10 +92,10 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
         if kind != SIZE_KINDS[0] and not candidate.core:  # building layers takes time
             layouts = [each for each in layouts if each["entry"] in (layouts[0]["entry"], BATCH, TIME, SINGLE)]
         for entry in layouts:
-            if entry.get("guessed") in lacking:
+            of_kind = [one for one in found if one.convention.sizes == kind]
+            if entry.get("guessed") in lacking or not _worth_trying(entry, of_kind):
                 continue
-            if _worth_trying(entry, [one for one in found if one.convention.sizes == kind]):
-                found.append(attempt(kind, tuple(entry.items())))
+            found.append(attempt(kind, tuple(entry.items())))
             if found[-1].fit == Fit.RAISES and is_block(candidate):  # it is read again as what it is
                 return found[-1]
             if _needs_a_value(candidate, found[-1]):

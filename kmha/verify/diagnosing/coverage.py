@@ -70,9 +70,10 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
             gaps.append(("causal masks (its mask is for padding alone, or such calls raise an error)", True))
         if accepts.mask and "padding" not in covered and "causal masks" in covered:
             gaps.append(("padding (it takes masks (T, S) alone, or such calls raise an error)", True))
-    if (cap := getattr(candidate, "constructor_roles", {}).get("soft_cap")) is not None:
+    made = getattr(candidate, "constructor_roles", {})
+    if (cap := made.get("soft_cap")) is not None:
         gaps.append((f"the soft cap of the logits (kmha made `{cap}` large)", False))
-    if (turned := getattr(candidate, "constructor_roles", {}).get("rotary_size")) is not None:
+    if (turned := made.get("rotary_size")) is not None:
         gaps.append((f"rotary positions in a part of each head (kmha made `{turned}` the size of a head)", False))
     if "dropout in training" not in covered:
         gaps.append(("dropout", False))

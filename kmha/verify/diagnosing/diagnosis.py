@@ -241,9 +241,10 @@ def diagnose(
             found = without_cache()
         except CandidateError as error:
             unread = str(error)
+    of_cache = functools.partial(_of_cache, decoding, name_of(candidate), seed, tell, on_call)
     if decoding.alone is not None and found is not None:
-        return _one_by_one(found, decoding, seed, tell, on_call)
-    judged = _with_cache(found, name_of(candidate), decoding, seed, tell, on_call)
+        return _one_by_one(found, decoding, of_cache)
+    judged = _with_cache(found, decoding, of_cache)
     if unread and judged.right:
         return dataclasses.replace(judged, verdict=UNJUDGED, advice=(unread,), further=())
     return judged
@@ -267,22 +268,19 @@ def _by_parts(
     if found is None:
         raise error
     first, says = found
-    return dataclasses.replace(first, name=f"{first.name} in {error.model.name}", further=(*first.further, *says))
+    return dataclasses.replace(first, name=f"{first.name} in {error.model.name}", further=(*first.further, says))
 
 
-def _with_cache(
-    found: Diagnosis | None,
-    name: str,
-    decoding: Decoding,
-    seed: int,
-    tell: Callable[[str], None],
-    on_call: Callable[[str], None] | None,
-) -> Diagnosis:
+def _of_cache(decoding: Decoding, name: str, seed: int, *tell: Any) -> Diagnosis:
+    return Diagnosis(**examine(decoding, name, seed, *tell).fields(name, seed))
+
+
+def _with_cache(found: Diagnosis | None, decoding: Decoding, of_cache: Callable[[], Diagnosis]) -> Diagnosis:
     """Diagnose a cache. `found` is the diagnosis of the candidate without it, or `None` if kmha cannot call it so."""
     is_right = decoding.weights is not None or (found is not None and found.right)
     if found is not None and found.verdict == KNOWN and (not is_right or _needs_other_inputs(found)):
         return found
-    cached = Diagnosis(**examine(decoding, name, seed, tell, on_call).fields(name, seed))
+    cached = of_cache()
     if found is not None and found.verdict in (UNKNOWN, UNJUDGED) and not is_right and cached.verdict != KNOWN:
         return found
     if found is None or not found.right or cached.verdict in (KNOWN, UNKNOWN):
@@ -291,18 +289,11 @@ def _with_cache(
     return dataclasses.replace(found, further=(cache_report.remark(cached), *cached.further))
 
 
-def _one_by_one(
-    found: Diagnosis,
-    decoding: Decoding,
-    seed: int,
-    tell: Callable[[str], None],
-    on_call: Callable[[str], None] | None,
-) -> Diagnosis:
+def _one_by_one(found: Diagnosis, decoding: Decoding, of_cache: Callable[[], Diagnosis]) -> Diagnosis:
     """Diagnose a cache that takes one position in each call. `found` is the diagnosis of all calls as one attention."""
     judged = found
-    if decoding.weights is not None:
-        cached = Diagnosis(**examine(decoding, found.name, seed, tell, on_call).fields(found.name, seed))
-        judged = cached if cached.verdict == KNOWN else found
+    if decoding.weights is not None and (cached := of_cache()).verdict == KNOWN:
+        judged = cached
     # The script of the smallest case would call the candidate with all positions at once.
     return dataclasses.replace(judged, smallest=None, further=(*judged.further, cache_report.ONE_BY_ONE))
 

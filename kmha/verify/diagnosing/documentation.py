@@ -37,10 +37,14 @@ def _documented(thing: Any) -> list[str]:
     return "\n".join(_docstrings(thing)).splitlines()
 
 
+def _calls(thing: Any) -> list[Any]:
+    """Return the methods of a class that its call runs, or the function itself."""
+    return [vars(thing)[each] for each in METHODS if each in vars(thing)] if isinstance(thing, type) else [thing]
+
+
 def _commented(thing: Any) -> list[str]:
     """Return the lines of code with a comment."""
-    methods = [vars(thing)[each] for each in METHODS if each in vars(thing)] if isinstance(thing, type) else [thing]
-    code = "\n".join(map(frameworks.source_of, methods)).splitlines()
+    code = "\n".join(map(frameworks.source_of, _calls(thing))).splitlines()
     return [line for line in code if "#" in line]
 
 
@@ -61,10 +65,10 @@ def stated(lines: Sequence[str], name: str) -> tuple[str, ...]:
         if not re.search(rf"\b{re.escape(name)}\b", line):
             continue
         next_line = "".join(lines[number + 1 : number + 2])
-        said = line.partition("#")[2] or line + (" " + next_line.strip() if ":" not in next_line else "")
+        words = line.partition("#")[2] or line + (" " + next_line.strip() if ":" not in next_line else "")
         for number_or_bool, is_true in ((TRUE, True), (FALSE, False)):
             for word, visible in ((HIDDEN, False), (VISIBLE, True)):
-                for match in re.finditer(rf"{number_or_bool}({BETWEEN}){word}", said.lower()):
+                for match in re.finditer(rf"{number_or_bool}({BETWEEN}){word}", words.lower()):
                     means_visible = visible != bool(re.search(NOT, match.group(1)))
                     found.add("attends" if means_visible == is_true else "hides")
                     of_booleans |= not re.search(r"\d|one|zero", match.group())
@@ -73,5 +77,5 @@ def stated(lines: Sequence[str], name: str) -> tuple[str, ...]:
 
 def _docstrings(thing: Any) -> list[str]:
     """Return the docstrings of a function, or of a class and its call."""
-    owners = [thing, *(vars(thing).get(name) for name in METHODS)] if isinstance(thing, type) else [thing]
+    owners = [thing, *_calls(thing)] if isinstance(thing, type) else [thing]
     return [text for each in owners if isinstance(text := getattr(each, "__doc__", None), str)]

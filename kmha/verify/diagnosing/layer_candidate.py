@@ -65,20 +65,8 @@ from kmha.verify.diagnosing.weights import (
 SELF_ATTENTION = re.compile("self_?att")
 # Roles of constructor arguments for which every trial has a value.
 VALUED = (
-    *(
-        "heads",
-        "kv_heads",
-        "temperature",
-        "size",
-        "value_size",
-        "rotary_size",
-        "length",
-        "width",
-        "output",
-        "inputs",
-        "memory_width",
-    ),
-    *("use_bias", "batch_first", "dropout", "epsilon", "inner", "depth", "vocabulary", "soft_cap"),
+    *("heads", "kv_heads", "temperature", "size", "value_size", "length", "width", "output", "inputs", "memory_width"),
+    *("use_bias", "batch_first", "dropout", "epsilon", "inner", "depth", "vocabulary", "soft_cap", "rotary_size"),
 )
 EPSILONS = (1e-5, 1e-6, 1e-3, 0.0, 1e-8)  # usual epsilons of normalizations
 EPSILON_NAMES = ("eps", "epsilon", "varianceepsilon")

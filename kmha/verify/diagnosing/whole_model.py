@@ -1,6 +1,6 @@
 """A whole model, such as a language model, whose parts are diagnosed because it takes token ids."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from kmha.verify.diagnosing import frameworks, naming
@@ -54,19 +54,19 @@ def classes_inside(model: LayerCandidate) -> list[type]:
     return list(dict.fromkeys(type(each) for each in parts_of(model) if frameworks.is_own(type(each))))[:MOST]
 
 
-def judged(model: LayerCandidate, diagnose: Callable[[type], Any]) -> tuple[Any, tuple[str, ...]] | None:
+def judged(model: LayerCandidate, diagnose: Callable[[type], Any]) -> tuple[Any, str] | None:
     """Return the diagnosis of the first part that is wrong, or else of the first that can be read.
 
     Returns:
-        The diagnosis, and sentences on all parts, or `None` if no part can be read.
+        The diagnosis, and a text on all parts, or `None` if no part can be read.
     """
     found: list[Any] = []
-    unread: Mapping[str, str] = {}
+    unread: dict[str, str] = {}
     for kind in classes_inside(model):
         try:
             found.append(diagnose(kind))
         except CandidateError:
-            unread = {**unread, kind.__name__: "could not be read"}
+            unread[kind.__name__] = "could not be read"
     if not found:
         return None
     says = {"right": "is right", "known": "is wrong", "unknown": "differs from the reference"}
@@ -75,5 +75,5 @@ def judged(model: LayerCandidate, diagnose: Callable[[type], Any]) -> tuple[Any,
     first = next((each for each in found if each.verdict == "known"), found[0])
     return first, (
         f"{model.name} takes token ids, so that kmha diagnosed its parts: {verdicts}. What it does beside them was not "
-        "judged.",
+        "judged."
     )

@@ -5,6 +5,7 @@ import pytest
 
 from kmha.course.exercises.content import Item
 from kmha.course.exercises.exercise import Check, Exercise
+from kmha.course.judging import running
 from kmha.course.judging.planning import plan
 from kmha.course.judging.running import Answer, BrokenExerciseError, Runner, needed_files, needed_solutions
 from kmha.sandbox.sandbox import UNFINISHED, CallResult, TaskResult
@@ -120,6 +121,22 @@ def test_all_parts_have_one_time_limit(sandbox, monkeypatch):
     assert [len(each) for each in calls] == [0, 1, 1]  # loading, 1, and 9, after which no time is left
     assert runner.endless(Answer(REMEMBERS)) is None
     assert Runner(_apart(9, 1), sandbox, 1).endless(Answer(REMEMBERS)) is not None
+
+
+def test_waits_for_replies_in_all_parts_have_a_limit(sandbox, monkeypatch):
+    """Without one, each of 70 parts could keep the grader busy for three times the limit."""
+    clock, calls = [0.0], []
+
+    def waits(*given, **more):
+        calls.append(given[2])
+        clock[0] += 1.5  # of which the supervisor counts nothing
+        return TaskResult(None, (CallResult(1),) * len(given[2]))
+
+    monkeypatch.setattr(running, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(sandbox, "run", waits)
+    result = Runner(_apart(*range(9)), sandbox, 1).run(Answer(REMEMBERS, seconds=1.0)).results[0]
+    assert result.error["says"].startswith("your code took longer than 1 seconds")
+    assert len(calls) == 1 + 3  # loading, and those that begin within four seconds
 
 
 FLOODS = """
