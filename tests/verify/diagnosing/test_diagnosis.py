@@ -233,11 +233,7 @@ def test_most_calls_run_with_square_sizes():
     assert (found.verdict, found.ids, found.convention.sizes) == ("known", ("logits-query-query",), "square")
 
 
-def test_a_right_cache_does_not_make_a_layer_right(monkeypatch):
-    right = diagnose(lambda query, key, value: query * 0.0 + value.mean(-2, keepdims=True))
-    wrong = dataclasses.replace(right, verdict="unjudged")
-    cached = {name: getattr(right, name) for name in ("matches", "results", "sizes", "convention", "candidate")}
-    examined = types.SimpleNamespace(fields=lambda *_: {**cached, "name": "f", "verdict": "right", "seed": 0})
-    monkeypatch.setattr(diagnosis, "examine", lambda *_: examined)
-    decoding = types.SimpleNamespace(weights=None)
-    assert diagnosis._with_cache(wrong, "f", decoding, 0, lambda _: None, None) is wrong
+def test_a_right_cache_does_not_make_a_layer_right():
+    found = diagnose(lambda query, key, value: query * 0.0 + value.mean(-2, keepdims=True))
+    wrong, cached = (dataclasses.replace(found, verdict=verdict) for verdict in ("unjudged", "right"))
+    assert diagnosis._with_cache(wrong, types.SimpleNamespace(weights=None), lambda: cached) is wrong
