@@ -194,6 +194,8 @@ def remarks(found: "Diagnosis") -> list[str]:
     if found.verdict != RAISES:
         if found.convention.choices:
             told = {"always-causal"} if found.candidate.said_causal else set()
+            replaced = {step for mistake in found.mistakes for step in mistake.changes} & {"activation"}
+            told |= {id for id in found.convention.choices if replaced & CHOICES[id].changes.keys()}
             said = " and ".join(CHOICES[id].says for id in found.convention.choices if id not in told)
             lines += [f"{said[0].upper()}{said[1:]}: taken as intended."] if said else []
         lines += _guessed(found)

@@ -9,6 +9,7 @@ from kmha.verify import diagnose
 from kmha.verify.diagnosing import rendering, report
 from kmha.verify.diagnosing.difference import difference_map
 from kmha.verify.diagnosing.verdicts import SourceLine
+from kmha.verify.mistakes import BANK
 
 
 @pytest.fixture
@@ -192,6 +193,15 @@ def test_an_unknown_mistake_names_its_first_step(found):
         f"cubed differs from the reference: {differing}, and no known mistake explains them. It is another design, "
         "or a mistake that kmha does not know. First step that differs: the logits"
     )
+
+
+def test_an_activation_that_is_missing_is_no_choice(found):
+    strict = found("strict")
+    convention = dataclasses.replace(strict.convention, choices=("activation-silu",))
+    chosen = dataclasses.replace(strict, convention=convention)
+    match = dataclasses.replace(strict.matches[0], mistakes=(BANK["feed-forward-activation-missing"],))
+    assert "SiLU: taken as intended." in report.remarks(chosen)
+    assert "SiLU: taken as intended." not in report.remarks(dataclasses.replace(chosen, matches=(match,)))
 
 
 def test_a_notebook_shows_the_report(found):
