@@ -105,7 +105,7 @@ for _id, _did, _look, _change in (
     ("all-first", "computed every head as the first one", LOOP, _head(0)),
     ("all-last", "computed every head as the last one, perhaps from a loop's variable after the loop", LOOP, _head(-1)),
     ("one-key-value", "used the first head's key and value in all heads", LOOK, _head(0, ("key", "value"))),
-    ("one-query", "used the first head's query in all heads", LOOK, _head(0, ("query",))),
+    *((f"one-{role}", f"used the first head's {role} in all heads", LOOK, _head(0, (role,))) for role in ROLES),
 ):
     _says = f"You {_did}. Each head has its own query, key and value."
     register(f"heads-{_id}", _says, _look, PAPER, heads=_change)

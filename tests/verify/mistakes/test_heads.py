@@ -36,6 +36,8 @@ HEADS = {
     "heads-all-last": (_of(-1), ALL),
     "heads-one-key-value": (_of(0), ("k", "v")),
     "heads-one-query": (_of(0), "q"),
+    "heads-one-key": (_of(0), "k"),
+    "heads-one-value": (_of(0), "v"),
 }
 
 
