@@ -250,6 +250,8 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
     ['query', 'value', 'key_or_batches']
     >>> call_roles(parameters(lambda feats, visible, keep=0.9: 0)), call_roles(parameters(lambda feats, keep=0.9: 0))
     ({'mask': 'visible', 'self': 'feats'}, {'self': 'feats'})
+    >>> call_roles(parameters(lambda h, mask=None: 0)), call_roles(parameters(lambda spam, h: 0))
+    ({'mask': 'mask', 'self': 'h'}, {'heads': 'h'})
     """
     roles = naming.roles_of(without_flags(found), said)
     if "look_ahead" in roles and "mask" not in roles:
@@ -262,8 +264,14 @@ def call_roles(found: Mapping[str, Any], said: Mapping[str, str] = MappingProxyT
         roles["mask"] = roles.pop("use_bias")  # a call that takes a bias adds it to the logits
     if roles.get("causal") == "is_causal" and "mask" in roles:
         del roles["causal"]  # in torch, this argument only hints that the mask is causal
-    if not {"query", "key", "value", "self", "memory", "ids"} & roles.keys() and roles.get("output") in FEATURES:
-        roles["self"] = roles.pop("output")
+    if not {"query", "key", "value", "self", "memory", "ids"} & roles.keys():
+        required = {name for name, each in found.items() if getattr(each, "default", EMPTY) is EMPTY}
+        numbers = [role for role in ("width", *SIZES) if roles.get(role) in required]
+        unknown = [name for name in required if name not in roles.values() and not naming.weight(name)[0]]
+        if roles.get("output") in FEATURES:
+            roles["self"] = roles.pop("output")
+        elif numbers and not unknown:
+            roles["self"] = roles.pop(numbers[0])  # without another input, `hidden`, `emb` or `h` is no number
     if {"query", "key", "value"} <= roles.keys():
         roles.pop("memory", None)  # another way to give key and value
     if {"query", "value"} <= roles.keys() and not {"key", "memory"} & roles.keys():
@@ -298,9 +306,6 @@ def roles_by_place(found: Mapping[str, Any], roles: Mapping[str, str], known: Co
     ]
     if has_input:
         return {"memory": unknown[0]} if len(unknown) == 1 else {}
-    width = roles.get("width", "")
-    if not unknown and width in found and found[width].default is EMPTY:
-        unknown = [width]  # an input such as `emb` or `hidden`
     places = {1: ("self",), 2: ("self", "memory"), 3: ROLES, 4: (*ROLES, "mask")}.get(len(unknown), ())
     return {role: name for role, name in zip(places, unknown, strict=False) if role not in roles}
 

@@ -21,7 +21,7 @@ import numpy as np
 from kmha.verify.chains.attention import Trial
 from kmha.verify.choices import combinations
 from kmha.verify.diagnosing import documentation, frameworks, naming
-from kmha.verify.diagnosing.calling import METHODS, CandidateError
+from kmha.verify.diagnosing.calling import EMPTY, METHODS, CandidateError
 from kmha.verify.diagnosing.conventions import (
     BATCH,
     HEADS,
@@ -279,6 +279,12 @@ class Candidate:
     def documented_meanings(self, name: str) -> tuple[str, ...]:
         """Return what a mask may mean by the docstrings and comments of the candidate, or nothing."""
         return documentation.meanings_of_mask(self._definition, name) if name else ()
+
+    def told_masks(self) -> dict[str, str]:
+        """Return the arguments of unknown names that are masks by docstrings or comments, keyed by role."""
+        optional = (n for n, each in self.call_parameters.items() if each.default is None or each.default is EMPTY)
+        names = [n for n in optional if naming.argument(n) is None and n not in self.roles.values()]
+        return {role: n for role, n in documentation.masks(self._definition, names).items() if role not in self.roles}
 
     @functools.cached_property
     def returns_logits(self) -> bool:

@@ -48,6 +48,9 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
         takes_none = not any(result.trial.masked for result in found.results)
         reason = _no_mask(found) if takes_none else "all such calls raise an error"
         gaps.append((f"masks ({reason})", True))
+    elif unknown := _unknown(found):
+        names = " and ".join(f"`{name}`" for name in unknown[:MANY])
+        gaps.append((f"{names} (kmha does not know, and left out)", False))
     if candidate.chain == "attention":
         if not candidate.accepts.cross:
             gaps.append(("cross-attention (it takes no separate key)", False))
@@ -84,9 +87,14 @@ def _no_mask(found: "Diagnosis") -> str:
     """Return why no mask was passed, with the option that says which argument is a mask."""
     if flag := getattr(found.candidate, "mask_flag", ""):
         return f"its `{flag}` is False"
-    parameters = found.candidate.call_parameters
-    unknown = [name for name in left_out(found) if parameters[name].default is None and naming.argument(name) is None]
+    unknown = _unknown(found)
     if not unknown:
         return "it takes no mask"
     names = " or ".join(f"`{name}`" for name in unknown[:MANY])
     return f"kmha does not know {names}; if one is a mask: --role mask={unknown[0]}"
+
+
+def _unknown(found: "Diagnosis") -> list[str]:
+    """Return the names of optional arguments of the call that kmha does not know."""
+    parameters = found.candidate.call_parameters
+    return [name for name in left_out(found) if parameters[name].default is None and naming.argument(name) is None]

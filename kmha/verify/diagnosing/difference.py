@@ -41,7 +41,7 @@ def difference_map(found: "Diagnosis") -> DifferenceMap | None:
         if difference.max() > result.limit:
             item, head = np.unravel_index(np.nan_to_num(difference).max(axis=(2, 3)).argmax(), difference.shape[:2])
             title = f"{result.trial.name}: difference of the scores in item {item}, head {head} (counted from 0)"
-            return _drawable(DifferenceMap(title, difference[item, head], columns))
+            return _drawable(DifferenceMap(title, difference[item, head], columns), result.limit)
     output = np.asarray(result.answer.output)
     if output.shape != state["output"].shape:
         return None
@@ -50,10 +50,10 @@ def difference_map(found: "Diagnosis") -> DifferenceMap | None:
     item = int(largest.argmax())
     values = difference[item] if difference.ndim == 3 else difference[item, 0]
     title = f"{result.trial.name}: difference of the output in item {item} (counted from 0)"
-    return _drawable(DifferenceMap(title, values, "features"))
+    return _drawable(DifferenceMap(title, values, "features"), result.limit)
 
 
-def _drawable(difference: DifferenceMap) -> DifferenceMap | None:
-    """Replace NaN and infinity, which have no colour, by 0. Return `None` if no difference is left to show."""
+def _drawable(difference: DifferenceMap, limit: float) -> DifferenceMap | None:
+    """Replace NaN and infinity, which have no colour, by 0. Return `None` if only rounding is left to show."""
     values = np.nan_to_num(difference.values, nan=0.0, posinf=0.0)[:LARGEST, :LARGEST]
-    return dataclasses.replace(difference, values=values) if values.max() > 0 else None
+    return dataclasses.replace(difference, values=values) if values.max() > limit else None

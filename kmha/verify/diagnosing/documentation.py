@@ -1,7 +1,7 @@
 """What the docstrings and comments of a candidate say about its call: the first axis, and what True in a mask means."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kmha.verify.diagnosing import frameworks
@@ -11,9 +11,10 @@ _BATCHES, _POSITIONS = r"(batch(_?size)?|bsz?|bs|n)", r"(time|seq\w*|tokens?|len
 BATCH_FIRST = rf"batch[- ]first|[\[(]\s*{_BATCHES}\s*,\s*{_POSITIONS}\b"
 TIME_FIRST = rf"batch_first|(sequence|time|length)[- ]first|[\[(]\s*{_POSITIONS}\s*,\s*{_BATCHES}\b"
 TRUE, FALSE = r"\b(?:true|1s?|ones?)\b(?!\.)", r"\b(?:false|0s?|zeros?)\b(?!\.)"
-HIDDEN = r"\b(pad(s|ded|ding)?\b|masked|hid(e|es|den)\b|ignored?\b|exclude|block(s|ed)?\b)"
+PADDING = r"pad(s|ded|ding)?\b"
+HIDDEN = rf"\b({PADDING}|masked|hid(e|es|den)\b|ignored?\b|exclude|block(s|ed)?\b)"
 VISIBLE = r"\b(attend|keeps?\b|kept\b|valid|real|allowed|visible|take part|takes part|included?\b|participat)"
-BETWEEN = r"[^.,;|/\n]{0,60}?"
+BETWEEN = rf"(?:(?!{TRUE}|{FALSE})[^.,;|/\n]){{0,60}}?"
 NOT = r"\b(not|never|no|cannot|can't)\b[^.,;]{0,12}$"
 
 
@@ -26,6 +27,17 @@ def says_batch_first(thing: Any) -> bool:
 def meanings_of_mask(thing: Any, name: str) -> tuple[str, ...]:
     """Return what a mask may mean by the docstrings and comments of a class's call or a function, as `stated` does."""
     return stated([*_documented(thing), *_commented(thing)], name)
+
+
+def masks(thing: Any, names: Iterable[str]) -> dict[str, str]:
+    """Return which of these arguments are masks, keyed by role, because docstrings or comments say what True means."""
+    found: dict[str, str] = {}
+    lines = [*_documented(thing), *_commented(thing)]
+    for name in names:
+        if stated(lines, name) in (("attends",), ("hides",)):
+            is_padding = any(re.search(rf"\b{re.escape(name)}\b.*\b{PADDING}", line.lower()) for line in lines)
+            found.setdefault("padding" if is_padding else "mask", name)
+    return found
 
 
 def said(thing: Any) -> list[str]:
@@ -57,6 +69,8 @@ def stated(lines: Sequence[str], name: str) -> tuple[str, ...]:
     ('hides',)
     >>> stated(["def call(self, x, mask=None):  # 1 = keep, 0 = padding"], "mask")
     ('attends', 'adds')
+    >>> stated(["valid: (B, S), True for real tokens and False for padding"], "valid")
+    ('attends',)
     >>> stated(["mask: which positions are padding"], "mask")
     ()
     """

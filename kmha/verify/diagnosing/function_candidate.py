@@ -76,7 +76,8 @@ class FunctionCandidate(Candidate):
         self.roles = {role: name for role, name in roles.items() if name not in given}
         weights = {name for name in self.call_parameters if naming.weight(name)[0] and name not in self.roles.values()}
         late = self._after_weights(weights)
-        self.by_place = roles_by_place(self.call_parameters, self.roles, {*given, *weights, *late})
+        told = self.told_masks()
+        self.by_place = told | roles_by_place(self.call_parameters, {**self.roles, **told}, {*given, *weights, *late})
         if len(late) == 1 and "heads" not in self.roles:
             self.by_place["heads"] = late[0]
         self.roles |= self.by_place

@@ -115,7 +115,8 @@ class LayerCandidate(Candidate):
             n: v for n, v in self.given.items() if n in self.call_parameters and n not in self.constructor_parameters
         }
         self.roles = call_roles(self._named_inputs(), said)
-        self.by_place = roles_by_place(self.call_parameters, self.roles, self.call_given)
+        told = self.told_masks()
+        self.by_place = told | roles_by_place(self.call_parameters, {**self.roles, **told}, self.call_given)
         self.roles |= self.by_place
         self.roles |= _ids_of(self.call_parameters, self.roles)
         made, self.neutral_temperature = without_neutral(

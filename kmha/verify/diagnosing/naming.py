@@ -100,7 +100,8 @@ PATTERNS = {
     "width": f"^(d|n|num)(model|emb(ed*)?(ding)?s?|hid(den)?s?)$|^(model|emb(ed*)?(ding)?s?|hid(den)?s?){_WIDTH}$",
     "length": "^(max|n|num|number)?(of)?(sentence|seq(uence)?|context|block|input|src|tgt|text)?(len(gth)?|positions?)$"
     "|^max(t|tokens|pos|position)$",
-    "padding": "^(is|are)?(token|word|key|item|position|frame)?s?(is|are)?(ok|valid)$",
+    "padding": "^(is|are)?(token|word|key|item|position|frame|memory|context|src|source|enc(oder)?|input)?s?"
+    "(is|are)?(ok|valid)$",
     "query": f"^(query|queries|q|from|dec|decoder|tgt|target){_ARRAY}",
     "key": f"^(key|keys|k){_ARRAY}",
     "value": f"^(value|values|v){_ARRAY}",

@@ -187,7 +187,9 @@ def _guessed(found: "Diagnosis") -> list[str]:
 def remarks(found: "Diagnosis") -> list[str]:
     """Return sentences that a reader needs beside the verdict, such as what kmha took as intended."""
     lines = _pattern(found)[1:] if found.verdict == UNKNOWN else []
-    if any("mask-inverted" in match.ids for match in found.matches) and found.convention.mask_meaning == "attends":
+    inverted = any("mask-inverted" in match.ids for match in found.matches)
+    documented = found.candidate.documented_meanings(found.candidate.roles.get("mask", ""))
+    if inverted and not documented and found.convention.mask_meaning == "attends":
         lines.append("If True (or 1) in your mask is meant to hide, say so with mask='hides' or --mask hides.")
     if found.verdict == RIGHT:
         lines += found.evidence

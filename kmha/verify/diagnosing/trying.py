@@ -82,6 +82,7 @@ def choose_convention(
     for one in tried:
         if one.results and not any(_same(one.answered, other.answered) for other in running):
             running.append(one)
+    running = [one for one in running if _have_right_shape(one.answered)] or running
     running = _varied([one for one in running if one.takes_masks] or running)
     if choose:
         return _choose_with_choices(candidate, running, tried, len(drawn))
@@ -180,6 +181,11 @@ def has_right_rank(results: Sequence[TrialResult]) -> bool:
     """Return whether any output has the right rank. Otherwise, the mask was broadcast along new axes."""
     outputs = ((result.answer.output, result.trial.query) for result in results)
     return any(output is not None and output.ndim == query.ndim for output, query in outputs)
+
+
+def _have_right_shape(results: Sequence[TrialResult]) -> bool:
+    """Return whether all outputs have the query's positions. Otherwise, a mask made more of them, which were merged."""
+    return all(np.shape(result.answer.output)[:-1] == result.trial.query.shape[:-1] for result in results)
 
 
 def _same(results: Sequence[TrialResult], other: Sequence[TrialResult]) -> bool:

@@ -24,7 +24,7 @@ INPUTS = ("query", "key", "value", "self", "memory", "ids", "weights")
 # Roles of a function's arguments that are settings, not inputs.
 SETTINGS = ("heads", "kv_heads", "size", "value_size", "width", "inputs", "output", "inner", "epsilon")
 SIZES = (24, 40, 56, 72, 88)  # different sizes to try, all multiples of the number of heads
-MAKES = re.compile("param|weight")  # names of functions that make weights
+MAKES = re.compile("param|weight|^init")  # names of functions that make weights
 STATES = re.compile("mask|cache|past|state")  # in names of dicts that hold no weights
 LIMIT = 8  # maximum number of functions to try
 SPREAD = "weights"  # name of the dict that kmha makes for several arguments
@@ -178,6 +178,7 @@ def _roles_of_maker(maker: Callable[..., Any], texts: set[str]) -> dict[str, str
     found = parameters(maker)
     random = random_names(found)
     names = [n for n, each in found.items() if each.default is EMPTY and n not in random]
+    names = names or [n for n, each in found.items() if type(each.default) is int and n not in random]
     known = {role: n for role, n in naming.roles_of(names).items() if role in (*SETTINGS, "vocabulary", "length")}
     if len(names) > len(SIZES):
         return None

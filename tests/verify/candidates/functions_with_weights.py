@@ -125,3 +125,17 @@ def fixed_block(x, weights, wrong=""):
     x = normed(x + fixed_attention(x, weights), 1.0, 0.0)
     inner = np.maximum(x @ weights["ff_up"] + weights["ff_up_b"], 0) @ weights["ff_down"] + weights["ff_down_b"]
     return x + inner if wrong else normed(x + inner, 1.0, 0.0)
+
+
+def init(small=8, mlp_dim=20, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = {"Q": (small, small), "K": (small, small), "V": (small, small), "O": (small, small)}
+    shapes |= {"up_w": (small, mlp_dim), "down_w": (mlp_dim, small), "up_c": (mlp_dim,), "down_c": (small,)}
+    return {name: rng.normal(size=shape) for name, shape in shapes.items()}
+
+
+def with_defaults(x, p, heads=2, wrong=""):
+    """All arguments of the function that makes the weights have defaults."""
+    q, k, v = (by_heads(x @ p[name], heads) for name in ("Q", "K", "V"))
+    x = normed(x + attended(q, k, v, power=1.0 if wrong == "no root" else 0.5) @ p["O"], 1.0, 0.0)
+    return normed(x + np.maximum(x @ p["up_w"] + p["up_c"], 0) @ p["down_w"] + p["down_c"], 1.0, 0.0)

@@ -37,6 +37,37 @@ def weights(query, key, seen):
     return logits / logits.sum(-1, keepdims=True)
 
 
+class OfHidden(keras.layers.Layer):
+    """Self-attention with one head.
+
+    source_valid: (B, T), True for tokens and False for padding
+    """
+
+    def __init__(self, units, wrong=""):
+        super().__init__()
+        self.wrong = wrong
+        self.into, self.out = keras.layers.Dense(3 * units), keras.layers.Dense(units)
+
+    def call(self, h, source_valid=None, umbrella=None):
+        q, k, v = tf.split(self.into(h), 3, axis=-1)
+        logits = q @ tf.transpose(k, (0, 2, 1)) / np.sqrt(q.shape[-1])
+        if source_valid is not None:
+            seen = tf.logical_not(source_valid) if self.wrong == "inverted" else source_valid
+            logits = tf.where(seen[:, None], logits, tf.cast(-1e9, logits.dtype))
+        if umbrella is not None:
+            logits = logits * umbrella
+        return self.out(tf.nn.softmax(logits) @ v)
+
+
+def of_two_mistakes(query, key, value, pads=None):
+    """Attend where `pads` (B, S) is True, and forget the root. Masks (B, T, S) would give more positions.
+
+    pads: True for padding
+    """
+    mixed = weights(query, key / np.sqrt(key.shape[-1]), True if pads is None else pads[:, None]) @ value
+    return mixed.reshape(len(query), -1, value.shape[-1])
+
+
 def with_visible(query, key, value, visible):
     return weights(query, key, visible[...]) @ value
 

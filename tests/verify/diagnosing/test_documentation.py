@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
-from kmha.verify.diagnosing.documentation import meanings_of_mask, stated
+from kmha.verify.diagnosing.documentation import masks, meanings_of_mask, stated
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,14 @@ def test_what_the_code_says_decides():
     assert found.ids == ("mask-inverted",)
     assert "a comment says that True hides in `mask`" in " ".join(str(found).split())
     assert "Right, if True attends in `key_padding_mask`" in " ".join(str(diagnose(attends_without_comment)).split())
+
+
+def test_an_argument_is_a_mask_if_a_docstring_says_what_true_means():
+    def attend(query, memory, pads=None, colour=None, seen=None):
+        """seen: True for keys to attend to
+
+        pads: True for padding
+        colour: True or False
+        """
+
+    assert masks(attend, ["pads", "colour", "seen"]) == {"padding": "pads", "mask": "seen"}

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from kmha.verify import diagnose
+from kmha.verify.diagnosing import report
 from kmha.verify.diagnosing.calling import CandidateError
 from kmha.verify.diagnosing.function_candidate import FunctionCandidate
+from kmha.verify.mistakes import BANK
 
 RIGHT = [
     ("arrays", "core", "(B, H, P, O)"),
@@ -29,7 +31,6 @@ WRONG = [
     ("arrays", "backwards", "causal-reversed"),
     ("arrays", "in_place", "input-changed"),
     ("arrays", "mask_after", "mask-after-softmax"),
-    ("arrays", "overflowing", "softmax-overflow"),
     ("arrays", "over_heads", "softmax-over-heads"),
     ("arrays", "exp_two", "softmax-base-two"),
     ("arrays", "not_joined", "merge-not-transposed"),
@@ -51,6 +52,12 @@ def test_a_right_function_is_not_accused(candidate, module, name, entry):
 @pytest.mark.parametrize(("module", "name", "ids"), WRONG)
 def test_a_mistake_is_named(candidate, module, name, ids):
     assert sorted(diagnose(candidate(module, name), mask="attends").ids) == ids.split()
+
+
+def test_an_exponential_that_overflows_is_told_but_is_no_mistake(candidate):
+    found = diagnose(candidate("arrays", "overflowing"))
+    assert (found.right, found.ids) == (True, ("softmax-overflow",))
+    assert BANK["softmax-overflow"].says in report.remarks(found)
 
 
 def test_a_mask_that_hides_may_be_meant(candidate):

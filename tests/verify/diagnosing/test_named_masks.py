@@ -13,6 +13,7 @@ CANDIDATES = importlib.import_module("tests.verify.candidates.named_masks")
     "name",
     [
         "HeadsInTheBatch",
+        "OfHidden",
         "with_visible",
         "with_ignored",
         "OfFeatures",
@@ -30,12 +31,24 @@ def test_right(name):
     ("name", "arguments", "id"),
     [
         ("HeadsInTheBatch", {"wrong": "repeat"}, "mask-repeated"),
+        ("OfHidden", {"wrong": "inverted"}, "padding-inverted"),
         ("of_lengths", {"axis": 2}, "padding-on-queries"),
         ("Compiled", {"axis": 2}, "softmax-over-queries"),
     ],
 )
 def test_wrong(name, arguments, id):
     assert diagnose(getattr(CANDIDATES, name), arguments=arguments).ids == (id,)
+
+
+def test_an_unknown_argument_is_said_to_be_left_out():
+    found = diagnose(CANDIDATES.OfHidden)
+    says = "`umbrella` (kmha does not know, and left out)"
+    assert {"says": says, "important": False} in found.to_dict()["untested"]
+
+
+def test_a_mask_that_makes_more_positions_is_of_another_shape():
+    found = diagnose(CANDIDATES.of_two_mistakes)
+    assert sorted(found.ids) == ["padding-inverted", "scale-without-root"]
 
 
 @pytest.mark.parametrize(

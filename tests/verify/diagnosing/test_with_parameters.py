@@ -7,7 +7,7 @@ from kmha.verify.diagnosing.with_parameters import as_class
 ONE_ITEM = ["single_block", "fixed_attention", "fixed_block"]
 
 
-@pytest.mark.parametrize("name", ["self_attention", "block", "strict_block", "named", *ONE_ITEM])
+@pytest.mark.parametrize("name", ["self_attention", "block", "strict_block", "named", "with_defaults", *ONE_ITEM])
 def test_a_right_function_is_right(candidate, name):
     found = diagnose(candidate("functions_with_weights", name))
     assert found.right, found.ids
@@ -20,6 +20,7 @@ def test_a_right_function_is_right(candidate, name):
     [
         ("self_attention", "no root", ("scale-without-root",)),
         ("named", "no root", ("scale-without-root",)),
+        ("with_defaults", "no root", ("scale-without-root",)),
         ("block", "no norm", ("norm-missing-feed-forward",)),
         ("block", "rows", ("padding-on-queries",)),
         ("single_block", "no root", ("scale-without-root",)),
