@@ -51,7 +51,9 @@ def not_named(name: Any) -> str:
     """Return what is said of a `MISTAKE` that is not the right id. It depends on nothing but this id."""
     from kmha.verify.mistakes import BANK
 
-    if not isinstance(name, str) or not name or name in BANK:
+    if name == "":
+        return "`MISTAKE` is still empty. Copy the id of the mistake from the list in the text."
+    if not isinstance(name, str) or name in BANK:
         return NOT_NAMED
     nearest = get_close_matches(name[:LONGEST], BANK, 1, 0.8)
     return f"`MISTAKE` is {name[:LONGEST]!r}, and no id is called so." + (

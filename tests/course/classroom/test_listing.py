@@ -15,7 +15,7 @@ def test_readme(course):
     text = listing.readme(course)
     assert "1 assignments, 2 exercises, 37 points, about 0 hours" in text
     assert "\n## [a1. Doubling](a1_doubling/README.md)\n\n37 points, about 5 minutes.\n" in text
-    row = "| [twice](a1_doubling/twice.py): Twice as much | 32 | 2 | 1 | What is twice as much? |\n"
+    row = "| `a1.twice`: Twice as much | 32 | 2 | 1 | What is twice as much? |\n"
     assert row in text
 
 

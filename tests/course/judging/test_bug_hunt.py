@@ -19,7 +19,9 @@ def test_name_is_compared_but_not_revealed():
     assert check.judge({}, "scale-missing", "scale-missing") is None
     for wrong in ("", "scale-all-heads", 3, None):
         assert "scale-missing" not in check.judge({}, wrong, "scale-missing")
-        assert check.judge({}, wrong, "scale-missing").startswith("`MISTAKE` is not the id")
+        assert check.judge({}, wrong, "scale-missing").startswith(
+            "`MISTAKE` is " + ("not the id" if wrong != "" else "still")
+        )
     says = check.judge({}, "scale-mising", "scale-missing")
     assert says == "`MISTAKE` is 'scale-mising', and no id is called so. Did you mean `scale-missing`?"
     assert "scale-missing" not in check.judge({}, "sqrt", "scale-missing")
@@ -59,7 +61,7 @@ def test_released_program_does_not_show_the_name(tmp_path, sandbox):
     (of,) = (check["of"] for check in copy.record["checks"] if check["layer"] == "named")
     assert all(name not in str(copy.record["expected"][index]) for index in of)
     assert judge(copy, item.master.solution, sandbox, seed=1, explained=False).passed
-    for wrong in ("scale-missing", ""):
+    for wrong, says in (("scale-missing", "is not the id of the mistake in this program."), ("", "is still empty")):
         grade = judge(copy, item.master.solution.replace(name, wrong), sandbox, seed=1)
         (named,) = (outcome for outcome in grade.outcomes if outcome.check.layer == "named")
-        assert named.problem == "`MISTAKE` is not the id of the mistake in this program."
+        assert says in named.problem
