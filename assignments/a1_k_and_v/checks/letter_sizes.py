@@ -107,6 +107,12 @@ EXERCISE = Exercise(
             {"first = len(shape) - len(named)": "first = 0"},
         ),
         Wrong(
+            "dots-at-the-end",
+            "You matched the letters to the first axes of the shape, and the dots to the last ones. The dots come "
+            "first: match the letters to the last axes.",
+            {"shape[first:], strict=True": "shape, strict=False", "shape[:first]": "shape[len(named) :]"},
+        ),
+        Wrong(
             "dots-missing-in-result",
             "Your result shape has only the axes with letters. The axes that the dots stand for belong to the result "
             "too.",

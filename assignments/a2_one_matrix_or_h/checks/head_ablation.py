@@ -112,6 +112,11 @@ EXERCISE = Exercise(
             {ZERO: "without[..., head % mixed.shape[3]] = 0"},
         ),
         Wrong(
+            "position-left-out",
+            "You left out one position of all heads instead of one head. The head axis is the third.",
+            {ZERO: "without[:, head % mixed.shape[1]] = 0"},
+        ),
+        Wrong(
             "loss-summed",
             "You summed the squared differences. The loss is their mean over all elements.",
             {LOSS: LOSS.replace("np.mean", "np.sum")},

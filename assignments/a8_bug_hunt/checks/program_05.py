@@ -55,6 +55,12 @@ EXERCISE = Exercise(
             {LAID: "np.repeat(mask, heads, axis=1).reshape(-1, *mask.shape[1:])"},
         ),
         Wrong(
+            "mask-elements-repeated",
+            "You repeat single elements: without `axis`, np.repeat flattens the mask first. Give it the axis of the "
+            "sentences.",
+            {LAID: "np.repeat(mask, heads).reshape(-1, *mask.shape[1:])"},
+        ),
+        Wrong(
             "mask-of-next-item",
             "You give each sentence the mask of the next one.",
             {LAID: "np.repeat(np.roll(mask, -1, axis=0), heads, axis=0)"},

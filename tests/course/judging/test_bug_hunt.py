@@ -19,9 +19,8 @@ def test_name_is_compared_but_not_revealed():
     assert check.judge({}, "scale-missing", "scale-missing") is None
     for wrong in ("", "scale-all-heads", 3, None):
         assert "scale-missing" not in check.judge({}, wrong, "scale-missing")
-        assert check.judge({}, wrong, "scale-missing").startswith(
-            "`MISTAKE` is " + ("not the id" if wrong != "" else "still")
-        )
+        says = "`MISTAKE` is still" if wrong == "" else "`MISTAKE` is not the id"
+        assert check.judge({}, wrong, "scale-missing").startswith(says)
     says = check.judge({}, "scale-mising", "scale-missing")
     assert says == "`MISTAKE` is 'scale-mising', and no id is called so. Did you mean `scale-missing`?"
     assert "scale-missing" not in check.judge({}, "sqrt", "scale-missing")
