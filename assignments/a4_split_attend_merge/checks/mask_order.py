@@ -121,7 +121,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-filled",
-            "You replaced hidden logits by the penalty. Subtract the penalty from them.",
+            "You set hidden logits to minus the penalty. Subtract the penalty from them.",
             {
                 FIRST: "np.where(hidden, -penalty, logits) / np.sqrt(size)",
                 THEN: "np.where(hidden, -penalty, logits / np.sqrt(size))",

@@ -149,7 +149,7 @@ EXERCISE = Exercise(
         ),
         Wrong(
             "mask-argument-ignored",
-            "Your mask does not reach the attention, so it attends to padding. Keras takes an unnamed fourth argument for a different mask.",
+            "Your mask does not reach the attention, so it attends to padding. Pass it by its name, attention_mask: Keras takes an unnamed fourth argument for another mask.",
             {ATTENTION: "attention = self.mha(x, x, training=training)"},
             "hao-ai-lab/FastVideo#1383, lucidrains/flamingo-pytorch#10",
         ),
