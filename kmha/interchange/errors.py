@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,8 +10,7 @@ LIMIT = 2**30  # bytes; smaller arrays are never refused
 GROWTH = 100  # no weights compress by this factor
 MADE = 4  # no conversion makes arrays that together are this many times as large as the weights
 MOST_ARRAYS, LONGEST_NAME = 20_000, 1_000  # finding the layout takes time for each array and each letter
-# The records at the end of a zip archive: the last one, and before it, in large archives, where a larger one is.
-_END, _LOCATOR, _LARGE_END = struct.Struct("<4s4H2LH"), struct.Struct("<4sLQL"), struct.Struct("<4sQ2H2L4Q")
+USUAL = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # Python unpacks other compressions without a limit
 
 
 class LayoutError(ValueError):
@@ -99,45 +97,22 @@ def check_parts(parts: Sequence[tuple[str, int, int]], growth: int = GROWTH) -> 
 
 
 def check_archive(archive: zipfile.ZipFile) -> None:
-    """Check the sizes of all members of an archive with `check_parts`, and their room with `check_room`."""
-    check_room(archive)
+    """Check the sizes of all members of an archive with `check_parts`, and the rest with `check_members`."""
+    check_members(archive)
     check_parts([(entry.filename, entry.file_size, entry.compress_size) for entry in archive.infolist()])
 
 
-def check_room(archive: zipfile.ZipFile) -> None:
-    """Raise a FileError if the members of an archive cannot lie side by side in its file.
+def check_members(archive: zipfile.ZipFile) -> None:
+    """Raise a FileError if the members of an archive cannot lie side by side in its file, or are packed unusually.
 
     Overlapping members share stored bytes. Python refuses them only since 3.11.8 and 3.12.2.
     """
+    if packed := next((entry.filename for entry in archive.infolist() if entry.compress_type not in USUAL), None):
+        raise FileError(f"its member {packed!a:.80} is compressed in an unusual way, so it is not read. Save it again.")
     file: Any = archive.fp
     stored, there = sum(entry.compress_size for entry in archive.infolist()), os.fstat(file.fileno()).st_size
     if stored > there:
         raise FileError(
             f"its members take {stored:,} bytes together, but the file has {there:,}: they overlap. It is damaged, or "
             "made to take all memory, so it is not read. Save the weights again."
-        )
-
-
-def check_directory(archive: zipfile.ZipFile) -> None:
-    """Raise a FileError if the directory of an archive does not end where its end records begin.
-
-    Python looks for the directory before the end record, and other readers where the record says that it is. So an
-    archive with two directories can show Python other members than it shows torch.
-    """
-    file: Any = archive.fp
-    end = os.fstat(file.fileno()).st_size - _END.size
-    file.seek(max(end, 0))
-    *_, size, start, comment = _END.unpack(file.read().ljust(_END.size))
-    file.seek(max(end - _LOCATOR.size, 0))
-    mark, _, place, _ = _LOCATOR.unpack(file.read(_LOCATOR.size).ljust(_LOCATOR.size))
-    if mark == b"PK\6\7":
-        end -= _LOCATOR.size + _LARGE_END.size
-        file.seek(max(end, 0))
-        *_, size, start = _LARGE_END.unpack(file.read(_LARGE_END.size).ljust(_LARGE_END.size))
-    else:
-        place = end
-    if comment or place != end or start + size != end:
-        raise FileError(
-            "its directory is not where the end of the file says that it is, so that two programs can see two contents "
-            "in it. It is damaged, or made to deceive, so it is not read. Save the weights again."
         )

@@ -30,7 +30,6 @@ from kmha.interchange.errors import (
     FileError,
     check_archive,
     check_declared,
-    check_directory,
     optional,
 )
 from kmha.regular_files import stored_size
@@ -228,13 +227,13 @@ _NESTED = 4  # maximum depth of such keys
 
 def _read_torch(path: Path) -> Weights:
     torch = optional("torch", "torch")
-    if torch_pickles.is_zip(path):
-        with zipfile.ZipFile(path) as archive:
-            check_archive(archive)
-            check_directory(archive)  # because torch reads it with a reader of its own
     try:
-        torch_pickles.check(torch, path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with torch_pickles.opened(path) as file:
+            torch_pickles.check(torch, file)
+            file.seek(0)
+            found = torch.load(file, map_location="cpu", weights_only=True)
+    except FileError:
+        raise
     except Exception as error:  # an error of pickle, or one of torch's five kinds
         reason = f" ({str(error).rstrip('.')})" if isinstance(error, torch_pickles.PickleError) else ""
         if reason or "weights_only" in str(error) or "Unsupported" in str(error):

@@ -27,7 +27,7 @@ from kmha.interchange.errors import (
     MOST_ARRAYS,
     FileError,
     check_declared,
-    check_room,
+    check_members,
     listed,
 )
 
@@ -88,7 +88,7 @@ def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> 
 def read_keras(path: Path) -> Weights:
     """Read the variables of a `.keras` archive, keyed by name."""
     with zipfile.ZipFile(path) as archive:
-        check_room(archive)
+        check_members(archive)
         members = {entry.filename: entry for entry in archive.infolist()}
         for needed in (_MEMBER, _CONFIG):
             if needed not in members:

@@ -5,13 +5,20 @@ A short pickle can call them again and again on one long value. Python also walk
 a short pickle can nest tuples so that this never ends.
 """
 
+import contextlib
 import dataclasses
 import io
 import pickle  # to write a number
 import pickletools
+import shutil
 import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+
+from kmha.interchange.errors import check_archive
 
 MOST_MADE = 8 * 10**6  # maximum number of values in a pickle, and in the arguments of its calls and its keys
 _LETTERS = 16  # number of a text's characters that count as one value
@@ -19,7 +26,7 @@ _SHORT = 100  # number of characters up to which a text is kept
 DEEPEST = 100  # maximum depth of tuples in each other, through which Python walks recursively
 _LEGACY = 5  # pickles in a file that is not a zip archive: magic number, protocol, system, weights, keys of storages
 _MAGIC = pickle.dumps(0x1950A86A20F9469CFC6C, 2)  # the first of them
-_ZIP = b"PK\3\4"  # by which torch tells the formats apart
+_ZIP = b"PK\3\4"
 _REBUILD = ("tensor", "tensor_v2", "tensor_v3", "parameter", "parameter_with_state", "sparse_tensor", "qtensor")
 # What torch.save writes for weights and for what people save beside them, without storages and dtypes.
 _GLOBALS = {
@@ -49,39 +56,56 @@ class PickleError(ValueError):
     """A pickle has other things than weights."""
 
 
-def check(torch: Any, path: Path) -> None:
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a checkpoint. Of a zip archive, give a new one with the members that Python sees in it.
+
+    torch has a reader of its own, and an archive can show it other members than those that kmha checks.
+
+    Raises:
+        FileError: Its members would take far more memory than the file has bytes.
+    """
+    with open(path, "rb") as file:
+        if file.read(len(_ZIP)) != _ZIP:  # by which torch tells the formats apart
+            yield file
+            return
+    with zipfile.ZipFile(path) as archive, tempfile.TemporaryFile() as copied:
+        check_archive(archive)
+        with zipfile.ZipFile(copied, "w") as new:
+            for name in dict.fromkeys(archive.namelist()):
+                with archive.open(name) as member, new.open(zipfile.ZipInfo(name), "w", force_zip64=True) as place:
+                    shutil.copyfileobj(member, place)
+        copied.seek(0)
+        yield copied
+
+
+def check(torch: Any, file: IO[bytes]) -> None:
     """Raise a PickleError if a checkpoint needs globals that no weights need, or takes far more memory than its size.
 
     Raises:
         ValueError: It is damaged, or no checkpoint.
     """
     try:
-        _check(torch, path)
+        _check(torch, file)
     except PickleError:
         raise
     except (ValueError, IndexError, KeyError):
         raise ValueError("it is no checkpoint that torch.save wrote.") from None
 
 
-def is_zip(path: Path) -> bool:
-    """Return whether torch takes a file for a zip archive."""
-    with open(path, "rb") as file:
-        return file.read(len(_ZIP)) == _ZIP
-
-
-def _check(torch: Any, path: Path) -> None:
-    if is_zip(path):  # torch's own reader finds the member that torch reads
-        _check_pickle(torch, io.BytesIO(torch._C.PyTorchFileReader(str(path)).get_record("data.pkl")))
+def _check(torch: Any, file: IO[bytes]) -> None:
+    file.seek(0)
+    first = file.read(tarfile.BLOCKSIZE)
+    file.seek(0)
+    if first.startswith(_ZIP):  # torch's own reader finds the member that torch reads
+        _check_pickle(torch, io.BytesIO(torch._C.PyTorchFileReader(file).get_record("data.pkl")))
         return
-    with open(path, "rb") as file:
-        first = file.read(tarfile.BLOCKSIZE)
-        is_usual = first[2 : len(_MAGIC)] == _MAGIC[2:]  # whatever the protocol is
-        if not is_usual or _is_tar(first):  # torch would look for an older format still
-            raise ValueError("it is no checkpoint")
-        file.seek(0)
-        stacks = [_check_pickle(torch, file) for _ in range(_LEGACY)]
-        if missing := stacks[3].storages - stacks[4].texts:  # torch would leave what was in memory in their places
-            raise PickleError(f"it lacks the numbers of {min(missing)!a:.80}.")
+    is_usual = first[2 : len(_MAGIC)] == _MAGIC[2:]  # whatever the protocol is
+    if not is_usual or _is_tar(first):  # torch would look for an older format still
+        raise ValueError("it is no checkpoint")
+    stacks = [_check_pickle(torch, file) for _ in range(_LEGACY)]
+    if missing := stacks[3].storages - stacks[4].texts:  # torch would leave what was in memory in their places
+        raise PickleError(f"it lacks the numbers of {min(missing)!a:.80}.")
 
 
 def _is_tar(block: bytes) -> bool:

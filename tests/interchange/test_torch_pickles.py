@@ -2,6 +2,7 @@ import pickle
 import struct
 import tarfile
 import zipfile
+import zlib
 
 import pytest
 
@@ -135,3 +136,31 @@ def test_the_reason_is_told(tmp_path):
     (tmp_path / "y.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
     with pytest.raises(FileError, match=r"as \.bin: it is no checkpoint that torch\.save wrote\. The file"):
         read_file(tmp_path / "y.bin")
+
+
+@pytest.mark.parametrize("hidden", ["another directory", "another size"])
+def test_torch_sees_the_members_that_are_checked(hidden, tmp_path):
+    """torch's reader found another directory than Python's, or another size, and made 8,000 MB of a member."""
+    path = tmp_path / "x.pt"
+    torch.save({"query/kernel": torch.ones(4)}, path)
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    large, small = 3 * 2**20, 40
+    packed, local = zlib.compress(bytes(large), 9)[2:-4], b"PK\3\4" + bytes(2000)
+    directories = [b"", b""]  # the one where torch looks for it, and the one before the end record, which Python reads
+    before = hidden == "another directory" and sum(46 + len(name) for name in contents)  # Python adds it to each start
+    for name, content in contents.items():
+        of_zeros, start, extra = name.endswith("data/0"), len(local), b""
+        data, sizes = (packed, (large, small)) if of_zeros else (content, [len(content)] * 2)
+        if of_zeros and hidden == "another size":  # torch reads the first of these two, and Python the second one
+            sizes, extra = [2**32 - 1] * 2, struct.pack("<HHQHHQ", 1, 8, 2**32 - 1, 1, 8, small)
+        fixed = 8 * of_zeros, 0, 33, zlib.crc32(bytes(small) if of_zeros else content), len(data)
+        local += struct.pack("<4s2H3H3I2H", b"PK\3\4", 45, 0, *fixed, sizes[0], len(name), 0) + name.encode() + data
+        for place, size in enumerate(sizes):
+            entry = struct.pack("<4s3H3H3I", b"PK\1\2", 45, 45, 0, *fixed, size)
+            entry += struct.pack("<5H2I", len(name), len(extra), 0, 0, 0, 0, start - place * before)
+            directories[place] += entry + name.encode() + extra
+    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, *[len(contents)] * 2, len(directories[1]), len(local), 0)
+    path.write_bytes(local + b"".join(directories[hidden == "another size" :]) + end)
+    with torch_pickles.opened(path) as file:
+        assert len(torch._C.PyTorchFileReader(file).get_record("data/0")) == small
