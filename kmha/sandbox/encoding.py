@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 LARGEST = 64 << 20  # maximum size of a message, in bytes
+LARGEST_REQUEST = 8 << 20  # the same for a request: while its supervisor copies it, nobody watches a worker
 LONGEST_HEAD = 8 << 20  # maximum size of a message's JSON part, which takes many times as much memory when parsed
 PARTS = 1 << 18  # maximum number of brackets and commas in the JSON part: of lists, dicts and what they contain
 DEEPEST = 50  # maximum depth of lists, tuples and dicts inside each other

@@ -24,11 +24,12 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from kmha.sandbox import absent, limits, readable, scratch, worker, worker_api
-from kmha.sandbox.encoding import LARGEST, LENGTH, decode, encode, read, write
+from kmha.sandbox.encoding import LARGEST, LARGEST_REQUEST, LENGTH, decode, encode, read, write
 from kmha.sandbox.shutdown import Shutdown
 
 REQUEST = 1 << 63  # flag in the length of a message that expects a reply
 OVERHEAD = 1 << 12  # maximum number of bytes that the supervisor's message adds to what the worker sent
+CHUNK = 1 << 20  # maximum number of bytes that are read at once
 LEAST = 256  # bytes that a message counts for, because each takes time, even an empty one
 POLL = 0.1  # seconds between checks of the scratch folder
 THREAD_POLL = 0.02  # seconds between checks of the number of threads, which a process can raise by 30,000 in a second
@@ -90,12 +91,7 @@ def _run_supervised(source: BinaryIO, sink: BinaryIO) -> bool:
 
 def _supervise(source: BinaryIO, sink: BinaryIO, parent: int) -> NoReturn:
     def serve(message: bytes, wait: Wait) -> bytes:
-        write(sink, encode({"request": np.frombuffer(message, np.uint8)}))
-        try:
-            wait([source])
-        finally:  # otherwise the reply would later be read as a task
-            reply = read(source)
-        return reply or b""
+        return _exchange(sink.fileno(), source.fileno(), encode({"request": np.frombuffer(message, np.uint8)}), wait)
 
     try:
         limits.end_with(parent, signal.SIGTERM)
@@ -105,6 +101,40 @@ def _supervise(source: BinaryIO, sink: BinaryIO, parent: int) -> NoReturn:
             os._exit(0)
     finally:
         _shutdown.now()
+
+
+def _exchange(sink: int, source: int, message: bytes, wait: Wait) -> bytes:
+    """Write a message, and return the reply to it. `wait` is called before each piece.
+
+    The exchange goes on if the worker exceeds a limit, or else the reply would later be read as a task. The streams of
+    these descriptors have nothing in their buffers then.
+    """
+    exceeded: list[_ExceededError] = []
+
+    def watch(*files: Sequence[int]) -> None:
+        try:
+            wait(*files) if not exceeded else None
+        except _ExceededError as error:
+            exceeded.append(error)
+
+    def receive(size: int) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            watch([source])
+            if not (chunk := os.read(source, min(size - len(found), CHUNK))):
+                return b""  # its other end is closed
+            found += chunk
+        return bytes(found)
+
+    rest = memoryview(LENGTH.pack(len(message)) + message)
+    while rest:
+        watch([], [sink])
+        rest = rest[os.write(sink, rest[: select.PIPE_BUF]) :]  # so much does not block
+    head = receive(LENGTH.size)
+    reply = receive(LENGTH.unpack(head)[0]) if head else b""
+    if exceeded:
+        raise exceeded[0]
+    return reply
 
 
 def _end_supervisor(process: int) -> None:
@@ -309,7 +339,7 @@ class _Relay:
             while True:
                 self.wait([self.reader])
                 try:
-                    chunk = os.read(self.reader, 1 << 20)
+                    chunk = os.read(self.reader, CHUNK)
                 except BlockingIOError:  # the worker, which can open the pipe for reading, has read it itself
                     continue
                 if not chunk:
@@ -327,6 +357,8 @@ class _Relay:
         while len(self.buffer) >= LENGTH.size:
             (head,) = LENGTH.unpack_from(self.buffer)
             end = LENGTH.size + (head & ~REQUEST)
+            if head & REQUEST and end - LENGTH.size > LARGEST_REQUEST:
+                raise _ExceededError("request")
             if len(self.buffer) < end:
                 return
             message = bytes(self.buffer[:end])

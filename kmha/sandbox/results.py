@@ -9,7 +9,7 @@ from typing import Any
 
 from kmha.sandbox import encoding
 from kmha.sandbox.control_characters import visible
-from kmha.sandbox.encoding import LARGEST, PARTS, EncodingError
+from kmha.sandbox.encoding import LARGEST, LARGEST_REQUEST, PARTS, EncodingError
 from kmha.sandbox.limits import DATA, THREADS
 from kmha.sandbox.worker import PRINTED, error_record
 
@@ -22,6 +22,7 @@ _STOPPED = {
     "memory": f"your code took more than {DATA >> 30} GiB of memory",
     "threads": f"your code started more than {THREADS:,} threads",
     "output": f"your code returned more than {LARGEST >> 20} MiB",
+    "request": f"your code passed more than {LARGEST_REQUEST >> 20} MiB to a function",
 }
 
 

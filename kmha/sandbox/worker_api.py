@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from kmha.sandbox.encoding import decode, encode, read
+from kmha.sandbox.encoding import LARGEST_REQUEST, decode, encode, read
 
 NEAR = 1e-6  # difference of two places in a figure that nobody sees
 
@@ -28,7 +28,10 @@ def remote(name: str) -> Callable[..., Any]:
     """
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        _connection["send"](encode({"name": name, "args": args, "kwargs": kwargs}))
+        message = encode({"name": name, "args": args, "kwargs": kwargs})
+        if len(message) > LARGEST_REQUEST:
+            raise ValueError(f"{name} takes at most {LARGEST_REQUEST >> 20} MiB. Received: {len(message):,} bytes.")
+        _connection["send"](message)
         reply = decode(read(_connection["replies"]) or b"")
         if reply["error"] is not None:
             raise ValueError(reply["error"])

@@ -3,13 +3,14 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 
 from kmha.sandbox import fork_server, limits
-from kmha.sandbox.encoding import encode, read, write
+from kmha.sandbox.encoding import LARGEST_REQUEST, encode, read, write
 from kmha.sandbox.sandbox import Call
 
 
@@ -243,3 +244,54 @@ def test_a_worker_stands_still_while_its_files_are_counted(tmp_path, monkeypatch
     assert states == [*"T" * 20, states[-1]]
     assert states[-1] in "ZRS"
     os.close(writer)
+
+
+def test_the_limits_hold_while_a_request_goes_to_a_slow_grader():
+    """A worker started 19,000 threads while its supervisor only wrote a request of 60 MB. Others then got no points."""
+    (source, replies), (requests, sink) = os.pipe(), os.pipe()
+    looked = []
+
+    def wait(readers, writers=()):
+        looked.append((readers, writers))
+        if len(looked) == 40:
+            raise fork_server._ExceededError("threads")
+        if readers:  # the reply comes only when the whole request has been read
+            assert len(looked) < 40
+
+    def grade():
+        with os.fdopen(requests, "rb") as asked, os.fdopen(replies, "wb") as answers:
+            time.sleep(0.2)
+            message = read(asked)
+            write(answers, message[:3])
+
+    thread = threading.Thread(target=grade)
+    thread.start()
+    with pytest.raises(fork_server._ExceededError, match="threads"):
+        fork_server._exchange(sink, source, bytes(10**6), wait)
+    thread.join()
+    assert len(looked) == 40  # then the worker has been killed, and the exchange is finished
+    assert all(files == ([], [sink]) for files in looked)
+
+
+def test_the_reply_comes_back_whole():
+    (source, replies), (requests, sink) = os.pipe(), os.pipe()
+    reply = os.urandom(3 << 20)
+
+    def grade():
+        with os.fdopen(requests, "rb") as asked, os.fdopen(replies, "wb") as answers:
+            assert read(asked) == b"asks"
+            write(answers, reply)
+
+    thread = threading.Thread(target=grade)
+    thread.start()
+    assert fork_server._exchange(sink, source, b"asks", lambda *_: None) == reply
+    thread.join()
+    os.close(source)
+
+
+def test_a_large_request_ends_the_worker():
+    reader, writer = os.pipe()
+    relay = fork_server._Relay(reader, writer, lambda *_: b"", lambda *_: None)
+    relay.buffer += struct.pack("<Q", (LARGEST_REQUEST + 1) | fork_server.REQUEST)
+    os.write(writer, b"more")
+    assert relay.run() == "request"

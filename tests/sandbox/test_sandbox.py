@@ -328,6 +328,8 @@ def test_remote_function(sandbox):
     assert "none of these" in run.results[0].error["says"]
     long = "def f(double): return double(['x' * 100_000] * 30)\n"
     assert "bytes before the arrays" in _says(sandbox.run("f", long, calls, serve=serve))
+    large = "import numpy as np\ndef f(double): return double(np.zeros(2 << 20))\n"
+    assert "double takes at most 8 MiB" in _says(sandbox.run("f", large, calls, serve=serve))
     assert "this task offers no remote function" in _says(sandbox.run("f", "def f(double): return double(3)\n", calls))
 
 
