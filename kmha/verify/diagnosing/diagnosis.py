@@ -31,6 +31,7 @@ from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of, kind_of_ma
 from kmha.verify.diagnosing.caches import cache_report
 from kmha.verify.diagnosing.caches.cache_diagnosis import examine
 from kmha.verify.diagnosing.caches.decoding import Decoding
+from kmha.verify.diagnosing.caches.one_token import as_sequence
 from kmha.verify.diagnosing.caches.protocols import find_decoding
 from kmha.verify.diagnosing.calling import CandidateError, NoWeightsError, parameters
 from kmha.verify.diagnosing.candidate import Candidate
@@ -211,10 +212,7 @@ def diagnose(
     tell = progress or (lambda _: None)
 
     decoding = find_decoding(candidate, arguments or {})
-    called, always_given = candidate, dict(arguments or {})
-    if decoding is not None and decoding.alone is not None:
-        called, always_given = decoding.alone, {"causal": True, **always_given}
-        called.__qualname__ = name_of(candidate)
+    called, always_given = _called(candidate, decoding, arguments or {})
 
     def read(chain: str = "", further: Mapping[str, Any] = NOTHING, said: Mapping[str, str] = NOTHING) -> Candidate:
         found = candidate_of(called, {**always_given, **further}, mask, {**(roles or {}), **said}, chain)
@@ -234,7 +232,7 @@ def diagnose(
             ) from None
 
     if decoding is None:
-        return without_cache()
+        return without_cache() if called is candidate else _of_sequence(without_cache())
     found, unread = None, ""
     if decoding is not candidate and decoding.width:  # ids mean a whole model, which has no reference
         try:
@@ -248,6 +246,16 @@ def diagnose(
     if unread and judged.right:
         return dataclasses.replace(judged, verdict=UNJUDGED, advice=(unread,), further=())
     return judged
+
+
+def _called(candidate: Any, decoding: Decoding | None, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return what is diagnosed as attention, and its arguments. Calls of one position each are one that is causal."""
+    whole = as_sequence(candidate) if decoding is None else decoding.alone
+    if whole is None:
+        return candidate, dict(arguments)
+    if decoding is not None:
+        whole.__qualname__ = name_of(candidate)
+    return whole, {"causal": True, **arguments}
 
 
 def _by_parts(
@@ -294,7 +302,18 @@ def _one_by_one(found: Diagnosis, decoding: Decoding, of_cache: Callable[[], Dia
     judged = found
     if decoding.weights is not None and (cached := of_cache()).verdict == KNOWN:
         judged = cached
-    # The script of the smallest case would call the candidate with all positions at once.
+    return _told_one_by_one(judged)
+
+
+def _of_sequence(found: Diagnosis) -> Diagnosis:
+    """Return the diagnosis of a class of one position, which is not said to differ: it may do more than attend."""
+    if found.verdict == UNKNOWN:
+        found = dataclasses.replace(found, verdict=UNJUDGED, advice=(cache_report.ONLY_THESE,), line=None)
+    return _told_one_by_one(found)
+
+
+def _told_one_by_one(judged: Diagnosis) -> Diagnosis:
+    """Say that calls take one position, without the script of the smallest case, which has all positions at once."""
     return dataclasses.replace(judged, smallest=None, further=(*judged.further, cache_report.ONE_BY_ONE))
 
 

@@ -13,6 +13,7 @@ from kmha.verify.diagnosing.evidence import (
     dropout,
     effects,
     empty_rows,
+    idle_rotation,
     precision,
     randomness,
     reach,
@@ -48,7 +49,8 @@ def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: M
 def of_right(candidate: Candidate, results: Sequence[TrialResult]) -> list[Finding]:
     """Return evidence about a candidate whose numbers are right."""
     causal = causal_by_name.find(candidate, results)
-    found = (shared.find(candidate), causal, dropout.find(candidate, results), empty_rows.find(results))
+    idle = idle_rotation.find(candidate, results)
+    found = (shared.find(candidate), causal, dropout.find(candidate, results), empty_rows.find(results), idle)
     return [finding for finding in found if finding is not None]
 
 
