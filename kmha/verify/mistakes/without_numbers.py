@@ -80,5 +80,11 @@ for _id, _says, _look, _source in (
         "the line that applies the mask to the logits",
         "huggingface/transformers#10484",
     ),
+    (
+        "relative-bias-shared",
+        "You gave several offsets in a window one entry of the table. Multiply the offsets of rows by 2 · width - 1.",
+        "the lines that compute the index of relative positions",
+        "Liu et al. 2021 (Swin Transformer), section 3.2",
+    ),
 ):
     register_without_numbers(_id, _says, _look, _source)

@@ -19,6 +19,7 @@ from kmha.verify.diagnosing.evidence import (
     reach,
     shared,
     some_calls,
+    window_offsets,
 )
 from kmha.verify.diagnosing.evidence.fitting_text import fitting_text_first
 from kmha.verify.diagnosing.evidence.low_fills import with_low_fill
@@ -49,8 +50,8 @@ def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: M
 def of_right(candidate: Candidate, results: Sequence[TrialResult]) -> list[Finding]:
     """Return evidence about a candidate whose numbers are right."""
     causal = causal_by_name.find(candidate, results)
-    idle = idle_rotation.find(candidate, results)
-    found = (shared.find(candidate), causal, dropout.find(candidate, results), empty_rows.find(results), idle)
+    positions = (idle_rotation.find(candidate, results), window_offsets.find(candidate, results))
+    found = (shared.find(candidate), causal, dropout.find(candidate, results), empty_rows.find(results), *positions)
     return [finding for finding in found if finding is not None]
 
 
