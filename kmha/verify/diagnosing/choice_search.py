@@ -62,6 +62,8 @@ def _has_heads_first(result: TrialResult) -> bool:
 
 def attention_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> Iterator[tuple[tuple[str, ...], float]]:
     """Yield the combinations of choices that attention may make, each with an epsilon of its normalizations."""
+    if not candidate.chooses:
+        return
     extras = [extra for extra in answered[0].trial.more.get("extras", ()) if extra.array.size > 1]
     null = [extra for extra in extras if NULL.search(extra.path.lower())]
     averaged = any(result.answer.scores is not None and result.answer.scores.ndim == 3 for result in answered)

@@ -25,7 +25,7 @@ import numpy as np
 from kmha.verify.chains import caches
 from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.choices import checked
-from kmha.verify.diagnosing import evidence, frameworks, matching, rendering, report, sureness
+from kmha.verify.diagnosing import additive, evidence, frameworks, matching, rendering, report, sureness
 from kmha.verify.diagnosing.block_candidate import CROSSING, BlockCandidate, chain_of
 from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of, kind_of_made
 from kmha.verify.diagnosing.caches import cache_report
@@ -222,7 +222,7 @@ def diagnose(
 
     def without_cache() -> Diagnosis:
         try:
-            return _diagnose(read, float16, seed, source, tell, on_call)
+            return _told_additive(_diagnose(read, float16, seed, source, tell, on_call))
         except WholeModelError as error:
             return _by_parts(error, seed, source, tell, on_call)
         except ImpossibleError as error:
@@ -256,6 +256,16 @@ def _called(candidate: Any, decoding: Decoding | None, arguments: Mapping[str, A
     if decoding is not None:
         whole.__qualname__ = name_of(candidate)
     return whole, {"causal": True, **arguments}
+
+
+def _told_additive(found: Diagnosis) -> Diagnosis:
+    """Say what additive attention was taken for. What differs otherwise may be another design, as may its scale."""
+    if not isinstance(found.candidate, additive.AdditiveCandidate):
+        return found
+    scales = any(id.startswith("scale") for id in found.ids)
+    if found.verdict in (UNKNOWN, UNJUDGED) or scales:
+        return dataclasses.replace(found, verdict=UNJUDGED, matches=(), advice=(additive.ELSE,), line=None)
+    return dataclasses.replace(found, further=(additive.SAYS, *found.further))
 
 
 def _by_parts(
@@ -477,6 +487,8 @@ def candidate_of(
     if fields is not None:  # the object is only a description of a layer, whose weights are set as for a class
         thing, arguments = type(thing), {**fields, **arguments}
     if isinstance(thing, type) or is_module:
+        if not chain and (adds := additive.additive_candidate(thing, name, arguments, mask, roles)) is not None:
+            return adds
         return _layer_candidate(thing, name, arguments, mask, roles, chain)
     held = stand_in(thing) or (thing if is_plain_object(thing) else None)
     if held is not None:

@@ -19,6 +19,7 @@ from kmha.verify.diagnosing.evidence import (
     reach,
     shared,
     some_calls,
+    weights_of_one,
     window_offsets,
 )
 from kmha.verify.diagnosing.evidence.fitting_text import fitting_text_first
@@ -34,6 +35,7 @@ def before_pairs(candidate: Candidate, results: Sequence[TrialResult]) -> list[F
     found = [randomness.find(candidate, results)]
     if found == [None]:  # the numbers of a random candidate explain nothing
         found += [precision.find(candidate, results), *some_calls.find(results, candidate.chain)]
+        found += [weights_of_one.find(candidate, results)]
     inputs = effects.ignored_inputs(candidate, results)
     constant = inputs if inputs is not None and inputs.ids == ("output-constant",) else None
     return [finding for finding in (*found, constant) if finding is not None]
