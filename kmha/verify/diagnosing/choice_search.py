@@ -8,7 +8,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import ImpossibleError
 from kmha.verify.choices import CHOICES, combinations
-from kmha.verify.choices.attention import NORMS, NULL, norms_by_place
+from kmha.verify.choices.attention import LINEAR, NORMS, NULL, norms_by_place
 from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.evidence.source_text import mentions, stated_bases
@@ -76,6 +76,7 @@ def attention_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> 
     groups |= {"softmax"} if mentions(candidate, ONE_MORE) else set()
     unscaled = candidate.says(UNSCALED) or mentions(candidate, OF_T5)
     groups |= {"scale of the logits"} if unscaled else set()
+    groups |= {LINEAR} if mentions(candidate, r"\belu\b") else set()
     trial = answered[0].trial
     if mentions(candidate, naming.ROTARY.pattern):
         trial = dataclasses.replace(trial, more={**trial.more, "bases": stated_bases(candidate)})
