@@ -14,6 +14,7 @@ import numpy as np
 
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.caches import arrays, stepwise, words
+from kmha.verify.diagnosing.caches.calls import Callee
 from kmha.verify.diagnosing.calling import METHODS, Parameters, constructor, parameters
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.copies import copied
@@ -43,7 +44,7 @@ def as_sequence(thing: Any) -> Any | None:
     kind = thing if isinstance(thing, type) else type(thing)
     method = "" if kind.__module__.split(".")[0] in PACKAGES else _method(kind)
     base = _base(kind) if method else None
-    if base is None:
+    if base is None or (method in METHODS and not _is_of_one_position(thing)):
         return None
     is_class = isinstance(thing, type)
 
@@ -61,6 +62,24 @@ def as_sequence(thing: Any) -> Any | None:
     made = class_around(kind, base, constructor(kind) if is_class else {}, inputs, body)
     call.__wrapped__ = getattr(kind, method)  # type: ignore[attr-defined] # the code to read
     return made if is_class else made()
+
+
+def _is_of_one_position(thing: Any) -> bool:
+    """Return whether a call takes inputs (B, I), and none (B, T, I): most layers with a cache take a sequence."""
+    with contextlib.suppress(Exception, SystemExit), quietly():  # untrusted code may raise anything
+        callee = Callee(thing, {}, "float64")
+        name = next(iter(callee.found))
+
+        def runs(shape: tuple[int, ...]) -> bool:
+            callee.reset()
+            with contextlib.suppress(Exception, SystemExit):
+                output = arrays.output_of(callee.call({name: np.ones(shape)}))
+                return tuple(output.shape)[:-1] == shape[:-1]
+            return False
+
+        widths = callee.sizes("width")
+        return not any(runs((2, 3, width)) for width in widths) and any(runs((2, width)) for width in widths)
+    return False
 
 
 def _counts(kind: type, method: str) -> bool:

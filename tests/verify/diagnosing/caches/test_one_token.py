@@ -166,6 +166,18 @@ def test_a_class_that_takes_a_sequence_is_not_taken_for_another():
     assert as_sequence(WholeSequence) is None
 
 
+class OfSequences(SharedKeys):
+    """Takes a sequence, although it also takes keys of before."""
+
+    def forward(self, x, past_k=None, past_v=None):
+        return self.to_out(self.to_q(x)), past_k, past_v
+
+
+def test_a_layer_with_a_cache_that_takes_a_sequence_is_not_taken_for_another():
+    assert as_sequence(OfSequences) is None
+    assert as_sequence(SharedKeys) is not None
+
+
 def test_a_stack_of_matrices_may_be_multiplied_from_the_left():
     class Stacked(Listener):
         def __init__(self, d):
