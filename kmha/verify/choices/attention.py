@@ -13,12 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from kmha.verify.chains.attention import Change, State, Step, Trial, allowed_with, allowed_without, share_with_one_more
+from kmha.verify.chains.attention import (
+    ROLES,
+    Change,
+    State,
+    Step,
+    Trial,
+    allowed_with,
+    allowed_without,
+    share_with_one_more,
+)
 from kmha.verify.chains.embedding import turned
 from kmha.verify.choices.entry import register
 
 BASE = 10_000.0  # of the angles of rotary positions
 BASES = (100.0, 1e3, 1e5, 5e5, 1e6, 5e6, 1e7)  # other ones, where code states them
+LINEAR = "linear attention"  # group of choices
 NULL = re.compile(r"null|bias_[kv]$|mem_[kv]$|sink|extra_[kv]$")
 _NAMES = {
     "query": re.compile(r"(^|[._])(q|query|queries)([._]|$|norm|ln)|norm_?q|ln_?q"),
@@ -223,6 +233,13 @@ def _linear_biases(interpolated: bool, symmetric: bool) -> Change:
     return change
 
 
+def _of_features(state: State, right: Step) -> np.ndarray:
+    """Return the logits whose softmax is linear attention: log φ(q) · φ(k), where φ is ELU + 1."""
+    heads = state["heads"]
+    query, key = (np.where(heads[role] > 0, heads[role] + 1, np.exp(np.minimum(heads[role], 0))) for role in ROLES[:2])
+    return np.asarray(np.log(query @ np.swapaxes(key, -1, -2)))
+
+
 def _null_arrays(state: State) -> list[np.ndarray]:
     """Return the learned key and value, each (H, O)."""
     _, heads, _, size = state["biased"]["query"].swapaxes(1, 2).shape
@@ -302,6 +319,13 @@ for _interpolated, _of in ((True, "interpolated"), (False, "geometric")):
             f"linear biases {_which} (ALiBi, with {_of} slopes)",
             scaled=_linear_biases(_interpolated, _symmetric),
         )
+register(
+    "linear-attention",
+    LINEAR,
+    "linear attention, with ELU + 1 of queries and keys",
+    logits=_of_features,
+    scaled=lambda state, right: state["logits"],
+)
 register("null-key", "null key", "a learned key and value", heads=_with_null, allowed=_allowed_with_null)
 register(
     "adds-its-input",

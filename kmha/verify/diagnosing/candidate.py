@@ -74,6 +74,7 @@ class Candidate:
         scores_first: Whether the last call that could tell returned the scores before the output.
         scores_alone: Whether the last call that could tell returned the scores alone.
         heads_last: Whether the heads are the last axis of the scores in the last call that could tell.
+        chooses: Whether to look for design choices.
         expected: Ids of the design choices that the candidate must make.
         on_call: Function called with the name of each call when the call begins, and with "" when it ends.
     """
@@ -98,6 +99,7 @@ class Candidate:
     neutral_masks = False
     closing: frozenset[str] = frozenset()
     scores_first = scores_alone = heads_last = False
+    chooses = True
     expected: tuple[str, ...] = ()
     on_call: Callable[[str], None] | None = None
 

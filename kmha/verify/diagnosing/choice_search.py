@@ -8,7 +8,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import ImpossibleError
 from kmha.verify.choices import CHOICES, combinations
-from kmha.verify.choices.attention import NORMS, NULL, norms_by_place
+from kmha.verify.choices.attention import LINEAR, NORMS, NULL, norms_by_place
 from kmha.verify.diagnosing import matching, naming
 from kmha.verify.diagnosing.candidate import Candidate
 from kmha.verify.diagnosing.evidence.source_text import mentions, stated_bases
@@ -62,6 +62,8 @@ def _has_heads_first(result: TrialResult) -> bool:
 
 def attention_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> Iterator[tuple[tuple[str, ...], float]]:
     """Yield the combinations of choices that attention may make, each with an epsilon of its normalizations."""
+    if not candidate.chooses:
+        return
     extras = [extra for extra in answered[0].trial.more.get("extras", ()) if extra.array.size > 1]
     null = [extra for extra in extras if NULL.search(extra.path.lower())]
     averaged = any(result.answer.scores is not None and result.answer.scores.ndim == 3 for result in answered)
@@ -74,6 +76,7 @@ def attention_choices(candidate: Candidate, answered: Sequence[TrialResult]) -> 
     groups |= {"softmax"} if mentions(candidate, ONE_MORE) else set()
     unscaled = candidate.says(UNSCALED) or mentions(candidate, OF_T5)
     groups |= {"scale of the logits"} if unscaled else set()
+    groups |= {LINEAR} if mentions(candidate, r"\belu\b") else set()
     trial = answered[0].trial
     if mentions(candidate, naming.ROTARY.pattern):
         trial = dataclasses.replace(trial, more={**trial.more, "bases": stated_bases(candidate)})

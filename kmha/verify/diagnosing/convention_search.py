@@ -114,10 +114,18 @@ def find_convention(candidate: Candidate, seed: int, kinds: Sequence[str] = SIZE
     same_kind = [entry for entry in explained if entry != best.convention.entry]
     wrong_layout = same_kind[0] if same_kind else None
     drawn = without_padding(candidate, without_causal_masks(candidate, best.drawn))
-    if candidate.convention.choices:  # dropout is found by trying all masks, which further steps would hide
-        drawn = tuple(trial for trial in drawn if not trial.rate)
+    drawn = _suiting(drawn, candidate.convention.choices)
     choose_returned(candidate, drawn)
     return dataclasses.replace(best, drawn=drawn, convention=candidate.convention, wrong_layout=wrong_layout)
+
+
+def _suiting(drawn: tuple[Trial, ...], choices: Sequence[str]) -> tuple[Trial, ...]:
+    """Return the trials that tell something of attention with design choices.
+
+    Dropout is found by trying all masks, which further steps would hide. ELU + 1 of large numbers is 0, or an epsilon.
+    """
+    linear = "linear-attention" in choices
+    return tuple(each for each in drawn if not ((choices and each.rate) or (linear and "large" in each.name)))
 
 
 def _needs_a_value(candidate: Candidate, chosen: ChosenConvention) -> bool:
@@ -362,7 +370,7 @@ def _find_choices(
             if far is None:
                 candidate.use_convention(chosen)
                 return Fit.RIGHT, len(answered) / len(drawn)
-            if ids:
+            if ids and "linear-attention" not in ids:  # without a softmax, other sums are no mistake
                 nearest.setdefault((option, ids), (far, chosen, answered))
     candidate.use_convention(first)
     fit, share = choose_convention(candidate, options, drawn, memory)

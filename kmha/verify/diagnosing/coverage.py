@@ -7,6 +7,7 @@ from kmha.verify.chains import caches
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing import naming
 from kmha.verify.diagnosing.calling import EMPTY
+from kmha.verify.diagnosing.guessing import WINDOWS
 from kmha.verify.diagnosing.sureness import left_out
 from kmha.verify.diagnosing.weights import NEUTRAL
 
@@ -61,7 +62,8 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
             if parameter is not None and parameter.default is not EMPTY:
                 gaps.append((f"calls without `{parameter.name}`", False))
     accepts = getattr(candidate, "block_accepts", None)
-    if windows := [name for name in getattr(candidate, "made_guesses", ()) if "window" in name.lower()]:
+    guesses = getattr(candidate, "made_guesses", {})
+    if windows := [name for name in guesses if "window" in name.lower() and guesses[name] not in WINDOWS]:
         gaps.append((f"`{windows[0]}` (kmha passed one that is longer than all inputs)", True))
     extras = found.results[0].trial.more.get("extras", ()) if found.results else ()
     if tables := [extra.path for extra in extras if NEUTRAL.search(extra.path.lower()) and not extra.array.any()]:

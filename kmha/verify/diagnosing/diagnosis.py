@@ -25,12 +25,13 @@ import numpy as np
 from kmha.verify.chains import caches
 from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.choices import checked
-from kmha.verify.diagnosing import evidence, frameworks, matching, rendering, report, sureness
+from kmha.verify.diagnosing import additive, evidence, frameworks, matching, rendering, report, sureness
 from kmha.verify.diagnosing.block_candidate import CROSSING, BlockCandidate, chain_of
 from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of, kind_of_made
 from kmha.verify.diagnosing.caches import cache_report
 from kmha.verify.diagnosing.caches.cache_diagnosis import examine
 from kmha.verify.diagnosing.caches.decoding import Decoding
+from kmha.verify.diagnosing.caches.one_token import as_sequence
 from kmha.verify.diagnosing.caches.protocols import find_decoding
 from kmha.verify.diagnosing.calling import CandidateError, NoWeightsError, parameters
 from kmha.verify.diagnosing.candidate import Candidate
@@ -211,10 +212,7 @@ def diagnose(
     tell = progress or (lambda _: None)
 
     decoding = find_decoding(candidate, arguments or {})
-    called, always_given = candidate, dict(arguments or {})
-    if decoding is not None and decoding.alone is not None:
-        called, always_given = decoding.alone, {"causal": True, **always_given}
-        called.__qualname__ = name_of(candidate)
+    called, always_given = _called(candidate, decoding, arguments or {})
 
     def read(chain: str = "", further: Mapping[str, Any] = NOTHING, said: Mapping[str, str] = NOTHING) -> Candidate:
         found = candidate_of(called, {**always_given, **further}, mask, {**(roles or {}), **said}, chain)
@@ -224,7 +222,7 @@ def diagnose(
 
     def without_cache() -> Diagnosis:
         try:
-            return _diagnose(read, float16, seed, source, tell, on_call)
+            return _told_additive(_diagnose(read, float16, seed, source, tell, on_call))
         except WholeModelError as error:
             return _by_parts(error, seed, source, tell, on_call)
         except ImpossibleError as error:
@@ -234,7 +232,7 @@ def diagnose(
             ) from None
 
     if decoding is None:
-        return without_cache()
+        return without_cache() if called is candidate else _of_sequence(without_cache())
     found, unread = None, ""
     if decoding is not candidate and decoding.width:  # ids mean a whole model, which has no reference
         try:
@@ -248,6 +246,26 @@ def diagnose(
     if unread and judged.right:
         return dataclasses.replace(judged, verdict=UNJUDGED, advice=(unread,), further=())
     return judged
+
+
+def _called(candidate: Any, decoding: Decoding | None, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return what is diagnosed as attention, and its arguments. Calls of one position each are one that is causal."""
+    whole = as_sequence(candidate) if decoding is None else decoding.alone
+    if whole is None:
+        return candidate, dict(arguments)
+    if decoding is not None:
+        whole.__qualname__ = name_of(candidate)
+    return whole, {"causal": True, **arguments}
+
+
+def _told_additive(found: Diagnosis) -> Diagnosis:
+    """Say what additive attention was taken for. What differs otherwise may be another design, as may its scale."""
+    if not isinstance(found.candidate, additive.AdditiveCandidate):
+        return found
+    scales = any(id.startswith("scale") for id in found.ids)
+    if found.verdict in (UNKNOWN, UNJUDGED) or scales:
+        return dataclasses.replace(found, verdict=UNJUDGED, matches=(), advice=(additive.ELSE,), line=None)
+    return dataclasses.replace(found, further=(additive.SAYS, *found.further))
 
 
 def _by_parts(
@@ -294,7 +312,18 @@ def _one_by_one(found: Diagnosis, decoding: Decoding, of_cache: Callable[[], Dia
     judged = found
     if decoding.weights is not None and (cached := of_cache()).verdict == KNOWN:
         judged = cached
-    # The script of the smallest case would call the candidate with all positions at once.
+    return _told_one_by_one(judged)
+
+
+def _of_sequence(found: Diagnosis) -> Diagnosis:
+    """Return the diagnosis of a class of one position, which is not said to differ: it may do more than attend."""
+    if found.verdict == UNKNOWN:
+        found = dataclasses.replace(found, verdict=UNJUDGED, advice=(cache_report.ONLY_THESE,), line=None)
+    return _told_one_by_one(found)
+
+
+def _told_one_by_one(judged: Diagnosis) -> Diagnosis:
+    """Say that calls take one position, without the script of the smallest case, which has all positions at once."""
     return dataclasses.replace(judged, smallest=None, further=(*judged.further, cache_report.ONE_BY_ONE))
 
 
@@ -458,6 +487,8 @@ def candidate_of(
     if fields is not None:  # the object is only a description of a layer, whose weights are set as for a class
         thing, arguments = type(thing), {**fields, **arguments}
     if isinstance(thing, type) or is_module:
+        if not chain and (adds := additive.additive_candidate(thing, name, arguments, mask, roles)) is not None:
+            return adds
         return _layer_candidate(thing, name, arguments, mask, roles, chain)
     held = stand_in(thing) or (thing if is_plain_object(thing) else None)
     if held is not None:

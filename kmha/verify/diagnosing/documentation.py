@@ -14,6 +14,7 @@ TRUE, FALSE = r"\b(?:true|1s?|ones?)\b(?!\.)", r"\b(?:false|0s?|zeros?)\b(?!\.)"
 PADDING = r"pad(s|ded|ding)?\b"
 HIDDEN = rf"\b({PADDING}|masked|hid(e|es|den)\b|ignored?\b|exclude|block(s|ed)?\b)"
 VISIBLE = r"\b(attend|keeps?\b|kept\b|valid|real|allowed|visible|take part|takes part|included?\b|participat)"
+ADDED = r"(?<![\w.])0(\.0)?\s*(/|or|and)\s*-\s*(inf|∞|[1-9])"  # the numbers of a mask that is added
 BETWEEN = rf"(?:(?!{TRUE}|{FALSE})[^.,;|/\n]){{0,60}}?"
 NOT = r"\b(not|never|no|cannot|can't)\b[^.,;]{0,12}$"
 
@@ -34,7 +35,7 @@ def masks(thing: Any, names: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     lines = [*_documented(thing), *_commented(thing)]
     for name in names:
-        if stated(lines, name) in (("attends",), ("hides",)):
+        if stated(lines, name) in (("attends",), ("hides",), ("adds",)):
             is_padding = any(re.search(rf"\b{re.escape(name)}\b.*\b{PADDING}", line.lower()) for line in lines)
             found.setdefault("padding" if is_padding else "mask", name)
     return found
@@ -73,6 +74,8 @@ def stated(lines: Sequence[str], name: str) -> tuple[str, ...]:
     ('attends',)
     >>> stated(["mask: which positions are padding"], "mask")
     ()
+    >>> stated(["mask: (windows, N, N) of 0 and -inf"], "mask")
+    ('adds',)
     """
     found, of_booleans = set(), False
     for number, line in enumerate(lines):
@@ -80,6 +83,8 @@ def stated(lines: Sequence[str], name: str) -> tuple[str, ...]:
             continue
         next_line = "".join(lines[number + 1 : number + 2])
         words = line.partition("#")[2] or line + (" " + next_line.strip() if ":" not in next_line else "")
+        if re.search(ADDED, words.lower()):
+            return ("adds",)
         for number_or_bool, is_true in ((TRUE, True), (FALSE, False)):
             for word, visible in ((HIDDEN, False), (VISIBLE, True)):
                 for match in re.finditer(rf"{number_or_bool}({BETWEEN}){word}", words.lower()):

@@ -9,6 +9,7 @@ import functools
 import inspect
 import itertools
 import numbers
+import re
 import types
 from collections.abc import Callable, Container, Iterator, Mapping
 from types import MappingProxyType
@@ -74,6 +75,8 @@ class FunctionCandidate(Candidate):
             self.call_parameters, call_roles(self.call_parameters, said), said
         )
         self.roles = {role: name for role, name in roles.items() if name not in given}
+        if "padding" not in self.roles and _has_two_axes(function, self.roles.get("lengths", "")):
+            self.roles["padding"] = self.roles.pop("lengths")
         weights = {name for name in self.call_parameters if naming.weight(name)[0] and name not in self.roles.values()}
         late = self._after_weights(weights)
         told = self.told_masks()
@@ -270,6 +273,11 @@ def _without_random_keys(found: Parameters, given: Mapping[str, Any]) -> Paramet
     """Leave out parameters with a default that take a key of random numbers, as functions of JAX arrays have."""
     keys = {name for name in random_names(found) if found[name].default is not found[name].empty and name not in given}
     return {name: parameter for name, parameter in found.items() if name not in keys}
+
+
+def _has_two_axes(function: Any, name: str) -> bool:
+    """Return whether code takes both axes of an argument called lengths, which is a mask (B, S) then."""
+    return bool(name) and re.search(rf"\b{re.escape(name)}\[\s*:\s*,\s*:", frameworks.source_of(function)) is not None
 
 
 def _parts(role: str | None) -> tuple[str, ...]:

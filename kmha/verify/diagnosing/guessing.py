@@ -20,6 +20,8 @@ FEATURES = "the number of features"
 OF_HEAD = "the number of features of a head"
 POSITIONS = "the number of positions"
 LENGTH = 64  # a number of positions that no trial exceeds
+# The sides of a window of two dimensions, as many positions as trials have whose T and S are equal.
+WINDOWS = PAIR, SIDE = "(2, 8)", "4"
 LIMIT = 12  # maximum number of combinations to try
 
 # What an array of guessed values is, as a function of the angles of rotary positions.
@@ -68,6 +70,8 @@ _BY_ANNOTATION = (
     ("float", ("0.0", "1.0")),
     ("Callable|Module", (IDENTITY,)),
 )
+_WINDOW = "^win(dow)?s?(size|shape)?$"
+_PLANE = r"meshgrid|\bindices\("  # what code of two dimensions calls
 _UNKNOWN = ("None", "False", "0", "1", IDENTITY)
 # Numbers that a constructor needs. If no name tells them, every unknown argument may be one of them.
 NUMBERS = {"width": "I", "heads": "H", "length": "T"}
@@ -121,11 +125,16 @@ def guesses(
 
     >>> guesses("device"), guesses("colour")
     ((("'cpu'",), True), (('None', 'False', '0', '1', 'identity'), False))
+    >>> guesses("window_size"), guesses("window_size", code="height = window_size[0]")
+    ((('64', '(2, 8)', '4'), True), (('(2, 8)', '4', '64'), True))
     """
     annotation = "" if parameter is None or parameter.annotation is parameter.empty else str(parameter.annotation)
     role = naming.weight(name)[0]
     if role and ("Module" in annotation or re.search("proj|linear|dense", naming.plain(name))):
         return (PROJECTION,), True
+    if re.search(_WINDOW, naming.plain(name)):
+        is_plane = re.search(rf"\b{re.escape(name)}\[[01]\]|{_PLANE}", code)
+        return (*WINDOWS, str(LENGTH)) if is_plane else (str(LENGTH), *WINDOWS), True
     for pattern, found in (*_TURNING, *_BY_NAME) if turns else _BY_NAME:
         if re.search(pattern, naming.plain(name)):
             return found, True
@@ -182,6 +191,8 @@ def value_of(text: str, framework: str, sizes: Mapping[str, int], dtype: str = "
         return _dense(framework, sizes["I"], sizes["I"])
     if text == POSITIONS:
         return sizes["T"]
+    if text == PAIR:
+        return tuple(int(side) for side in re.findall(r"\d+", text))
     if text == "root":
         return float(sizes["O"]) ** 0.5
     if text.startswith("positions"):

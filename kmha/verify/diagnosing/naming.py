@@ -120,7 +120,7 @@ _ROLES = {
     "key_value": "kvs?|keys?values?",
 }
 _KINDS = "w|b|mat|kernel|weights?|bias(?:es)?|linear|dense|layer|fc"
-_BEFORE = f"(?:head[0-9]+|to|in|{_KINDS}|proj|self|attn|att|i|ff(?=[qkv]))*"
+_BEFORE = f"(?:head[0-9]+|to|in|p(?=[qkvo]$)|{_KINDS}|proj|self|attn|att|i|ff(?=[qkv]))*"
 _AFTER = f"(?:proj(?:ection)?|emb(?:ed(?:ding)?)?|{_KINDS}|transform|matrix|line?|net)*"
 _WEIGHTS = {role: re.compile(f"^{_BEFORE}(?:{names.lower()}){_AFTER}[0-9]*$") for role, names in _ROLES.items()}
 _OF = "query|key|value|output|out|qkv|q|k|v|o"
@@ -273,6 +273,8 @@ def roles_of_constructor(names: Iterable[str], said: Mapping[str, str] = Mapping
     {'width': 'd_model', 'heads': 'h', 'size': 'q', 'value_size': 'v'}
     >>> roles_of_constructor(["n", "heads", "hidden"])
     {'heads': 'heads', 'width': 'n', 'inner': 'hidden'}
+    >>> roles_of_constructor(["d", "h", "k"])
+    {'width': 'd', 'heads': 'h', 'size': 'k'}
     """
     names = list(names)
     found = roles_of(names, said)
@@ -287,6 +289,11 @@ def roles_of_constructor(names: Iterable[str], said: Mapping[str, str] = Mapping
         if places == sorted({*places}):  # the hidden features of a network come after the heads
             found |= {"width": letter, "inner": width}
     inputs = {role: found[role] for role in ("query", "key", "value") if role in found}
-    if {"heads", "width"} <= found.keys() and inputs == {"query": "q", "value": "v"}:
-        found["size"], found["value_size"] = found.pop("query"), found.pop("value")
+    if {"heads", "width"} <= found.keys() and inputs in _LETTERS_OF_SIZES:
+        found["size"] = found.pop("query" if "query" in inputs else "key")
+        found |= {"value_size": found.pop("value")} if "value" in inputs else {}
     return found
+
+
+# Arguments beside a width and a number of heads that are sizes of heads, as papers write them.
+_LETTERS_OF_SIZES = ({"query": "q", "value": "v"}, {"key": "k", "value": "v"}, {"key": "k"})

@@ -14,7 +14,7 @@ from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.adapter import Adapter
 from kmha.verify.diagnosing.calling import METHODS, CandidateError, random_names
 from kmha.verify.diagnosing.copies import copied
-from kmha.verify.diagnosing.weights import Slot, Variable
+from kmha.verify.diagnosing.weights import PACKS, Slot, Variable
 
 # Names of arrays that a constructor computes, and that nobody trains.
 CONSTANTS = re.compile(
@@ -209,7 +209,8 @@ class PlainAdapter(Adapter):
 
     def _places(self, layer: Any) -> Iterator[Place]:
         found = places_of(layer, constants=self.encodes)
-        return (each for each in found if each.path not in self.results and not (self.encodes and _is_computed(each)))
+        results = self.results | getattr(layer, "results", frozenset())
+        return (each for each in found if each.path not in results and not (self.encodes and _is_computed(each)))
 
     def _variable(self, place: Place) -> Variable:
         whole = tuple(place.value().shape)
@@ -222,7 +223,8 @@ class PlainAdapter(Adapter):
         def read() -> np.ndarray:
             return frameworks.to_numpy(place.value()).reshape(shape)
 
-        return Variable(place.path, shape, assign, read, transposed=None if len(shape) == 2 else False)
+        is_stack = len(shape) == 3 and shape[0] == len(PACKS["packed"])
+        return Variable(place.path, shape, assign, read, transposed=None if len(shape) == 2 or is_stack else False)
 
     def parts(self, layer: Any) -> list[Any]:
         """Return what holds a layer's weights, and the objects inside the layer that lead there."""

@@ -94,7 +94,8 @@ def _of_attention(found: "Diagnosis") -> Iterator[str]:
     elif {mistake.id for mistake in found.mistakes} & EXCHANGED:
         yield from _packing(found)
     only_masked = all(result.trial.masked for result in found.results if result.wrong)
-    if found.verdict == UNKNOWN and only_masked and candidate.said_meaning is None:
+    takes_masks = {"mask", "padding", "lengths", "look_ahead"} & candidate.roles.keys()
+    if found.verdict == UNKNOWN and only_masked and takes_masks and candidate.said_meaning is None:
         yield "Only calls with masks differ. Say what True means in its mask: --mask attends, hides or adds."
 
 

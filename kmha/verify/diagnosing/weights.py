@@ -27,11 +27,24 @@ from kmha.verify.diagnosing.stated_sizes import number_of_heads, stated_number, 
 SHARED, SHARED_BIAS = ("P,O", "O,P"), "O"
 KERNELS = ("H,I,O", "I,H,O", "I,HO", "HO,I", "H,O,I")
 BIASES = ("H,O", "HO", "1,1,HO", "1,HO", "H,1,O", "1,1,H,O")
-OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O", "O,H,E")
+OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O", "O,H,E", "H,E,O")
 OUTPUT_BIASES = ("E", "1,1,E", "1,E")
 # Packed forms differ in the order of query, key and value (3), heads, and features within a head.
 PACKED_KERNELS = (
-    *("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "3,H,O,I", "I,H3O", "H3O,I", "I,H,3O", "H,3O,I", "H,I,3O"),
+    *(
+        "I,3HO",
+        "3HO,I",
+        "3,I,HO",
+        "3,HO,I",
+        "3,H,I,O",
+        "I,3,H,O",
+        "3,H,O,I",
+        "I,H3O",
+        "H3O,I",
+        "I,H,3O",
+        "H,3O,I",
+        "H,I,3O",
+    ),
     *("I,HO3", "HO3,I"),
 )
 PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "H,3O", "H,1,3O", "HO3")
@@ -64,7 +77,7 @@ class Variable:
         shape: Shape of the array.
         assign: Function that sets the array.
         read: Function that returns the array.
-        transposed: Whether a matrix is (out, in), as in torch's `Linear`, or `None` if unknown.
+        transposed: Whether a matrix, or each in a stack, is (out, in), as in torch's `Linear`, or `None` if unknown.
         used: Whether the layer's call made the array.
         frozen: Whether training leaves the array as it is.
         place: Path of the array in a script, if the code gives it a better name than the framework, or the numbers of
@@ -293,7 +306,7 @@ def _unpacked(variable: Variable, sizes: Mapping[str, int], how: str) -> list[Va
 
 
 def _arrangements(variables: Sequence[Variable], sizes: Mapping[str, int], grouped: bool) -> Iterator[list[Slot]]:
-    undetermined = any(variable.transposed is None and len(variable.shape) == 2 for variable in variables)
+    undetermined = any(variable.transposed is None for variable in variables)
     for roles in _roles(variables):
         for order in ORDERS if any(role in PACKS for role, _, _ in roles) else ORDERS[:1]:
             for transposed in (False, True) if undetermined else (False,):
@@ -417,10 +430,11 @@ def _fitted(
             fitting = [form for form in fitting if packing_order(form) == order]
         # (I, H·O) and (H·O, I) have the same shape if I = H·O.
         is_turned = transposed if variable.transposed is None else variable.transposed
-        flat = [form for form in fitting if is_transposed(form) == is_turned and form.count(",") == 1]
+        facing = [form for form in fitting if is_transposed(form) == is_turned and form.count(",") < 3]
         if not fitting:
             return None
-        chosen = flat[0] if flat and len(variable.shape) == 2 and not is_bias else fitting[0]
+        is_matrix = len(variable.shape) == 2 or variable.transposed is None  # or a stack of matrices
+        chosen = facing[0] if facing and is_matrix and not is_bias else fitting[0]
         slots.append(Slot(variable, role, is_bias, chosen, head if role != "attention_output" else None, groups))
     return slots
 

@@ -80,5 +80,17 @@ for _id, _says, _look, _source in (
         "the line that applies the mask to the logits",
         "huggingface/transformers#10484",
     ),
+    (
+        "softmax-over-one",
+        "You took the softmax over an axis of length 1, so that each weight is 1. Take it over the keys.",
+        "the axis of the softmax",
+        "Bahdanau et al. 2015, section 3.1",
+    ),
+    (
+        "relative-bias-shared",
+        "You gave several offsets in a window one entry of the table. Multiply the offsets of rows by 2 · width - 1.",
+        "the lines that compute the index of relative positions",
+        "Liu et al. 2021 (Swin Transformer), section 3.2",
+    ),
 ):
     register_without_numbers(_id, _says, _look, _source)

@@ -21,6 +21,10 @@ IF_NOT = " Does the caller pass it on as it is? Then return the keys and values 
 ONE_BY_ONE = (
     "It takes one position in each call, so that kmha compared these with causal attention over the whole sequence."
 )
+ONLY_THESE = (
+    "kmha knows classes of one position that only attend to it and to all before it. If it also does something else, "
+    "such as adding positions, diagnose its attention alone."
+)
 RIGHT_ALONE = "Without its cache it is right."
 ALONE = "Without its cache it is compared with nothing: kmha takes its numbers as right."
 

@@ -61,12 +61,14 @@ class Callee:
         written = constructor(thing)
         found = config_objects.expanded(written, thing, frameworks.source_of(thing))
         arguments = {name: each.default for name, each in found.items() if "." in name}
+        sizes = {name: role for role, name in naming.roles_of_constructor(found).items() if role in _MADE}
         keys = random_names(found) if self.framework == "jax" else frozenset()
         for name, parameter in found.items():
             if name in keys:
                 continue
             own = name.rpartition(".")[2]
             role = naming.argument(own)
+            role = role if role in _MADE else sizes.get(name, role)
             if name in self.given:
                 arguments[name] = self.given[name]
             elif role is None and parameter.default is not inspect.Parameter.empty:

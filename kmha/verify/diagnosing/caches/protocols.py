@@ -131,7 +131,7 @@ class Protocol(UncachedCalls):
             result = self.callee.call(self._cached(inputs, way, tokens, cache, position, length))
             return result, arrays.cache_of(result, cache, 2 if "key_cache" in self.roles else 1)
 
-        return stepwise.run_steps(x, way.make, step, self.callee.framework)
+        return stepwise.run_steps(x, way.make, step)
 
     def _with_cache(self, inputs: Inputs, causal: bool) -> Decoding | None:
         fallback: tuple[int, Decoding] | None = None

@@ -4,9 +4,13 @@ Such a layer has no call without a cache to compare with, so that kmha diagnoses
 position as attention that is causal.
 """
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from kmha.verify.diagnosing import frameworks
 from kmha.verify.diagnosing.caches import arrays
 
 Step = Callable[[Any, Any, int, int], tuple[Any, Any]]  # (tokens, cache, position, length) to (result, new cache)
@@ -26,25 +30,26 @@ def as_function(layer: Any, run: Callable[[Any, Any], Any]) -> Callable[..., Any
     return position_by_position
 
 
-def run_steps(x: Any, start: Callable[[int, int], Any], step: Step, framework: str) -> Any:
+def run_steps(x: Any, start: Callable[[int, int], Any], step: Step) -> Any:
     """Return the outputs (B, T, E) for a sequence (B, T, I), in calls that bring one position each."""
     length = x.shape[1]
     cache, outputs = start(x.shape[0], length), []
     for position in range(length):
         result, cache = step(x[:, position : position + 1], cache, position, length)
         outputs.append(arrays.output_of(result))
-    return _joined(outputs, framework)
+    return joined(outputs)
 
 
-def _joined(outputs: Sequence[Any], framework: str) -> Any:
+def joined(parts: Sequence[Any], axis: int = 1) -> Any:
+    """Return arrays of any framework, one after another along an axis."""
+    framework = frameworks.likely_frameworks(type(parts[0]))[0]
     if framework == "torch":
         import torch
 
-        return torch.cat(list(outputs), 1)
-    if framework == "jax":
-        import jax.numpy as jnp
-
-        return jnp.concatenate(outputs, 1)
+        return torch.cat(list(parts), axis)
+    if framework in ("numpy", "jax"):
+        namespace = np if framework == "numpy" else importlib.import_module("jax.numpy")
+        return namespace.concatenate(parts, axis)
     import keras
 
-    return keras.ops.concatenate(outputs, 1)
+    return keras.ops.concatenate(parts, axis)

@@ -13,11 +13,14 @@ from kmha.verify.diagnosing.evidence import (
     dropout,
     effects,
     empty_rows,
+    idle_rotation,
     precision,
     randomness,
     reach,
     shared,
     some_calls,
+    weights_of_one,
+    window_offsets,
 )
 from kmha.verify.diagnosing.evidence.fitting_text import fitting_text_first
 from kmha.verify.diagnosing.evidence.low_fills import with_low_fill
@@ -32,6 +35,7 @@ def before_pairs(candidate: Candidate, results: Sequence[TrialResult]) -> list[F
     found = [randomness.find(candidate, results)]
     if found == [None]:  # the numbers of a random candidate explain nothing
         found += [precision.find(candidate, results), *some_calls.find(results, candidate.chain)]
+        found += [weights_of_one.find(candidate, results)]
     inputs = effects.ignored_inputs(candidate, results)
     constant = inputs if inputs is not None and inputs.ids == ("output-constant",) else None
     return [finding for finding in (*found, constant) if finding is not None]
@@ -48,7 +52,8 @@ def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: M
 def of_right(candidate: Candidate, results: Sequence[TrialResult]) -> list[Finding]:
     """Return evidence about a candidate whose numbers are right."""
     causal = causal_by_name.find(candidate, results)
-    found = (shared.find(candidate), causal, dropout.find(candidate, results), empty_rows.find(results))
+    positions = (idle_rotation.find(candidate, results), window_offsets.find(candidate, results))
+    found = (shared.find(candidate), causal, dropout.find(candidate, results), empty_rows.find(results), *positions)
     return [finding for finding in found if finding is not None]
 
 
