@@ -1,15 +1,19 @@
 """A whole model, such as a language model, whose parts are diagnosed because it takes token ids."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import READS, CandidateError
 from kmha.verify.diagnosing.candidate import quietly
+from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
+from kmha.verify.diagnosing.matching import Match
+from kmha.verify.diagnosing.model_calls import TABLES, examine, takes_ids
 
 IDS = "idx tokens src x xids srcids tgtids sourceids targetids inputs inp seq sequence sentence text words"
-TABLES = ("Embedding", "Embed")  # the frameworks' tables of token ids
+ATTENDS = re.compile("attention$|transformer_(encoder|decoder)")  # in names of classes
 MOST = 6  # number of parts to diagnose
 
 
@@ -40,6 +44,28 @@ def check_takes_vectors(layer: LayerCandidate) -> None:
         raise WholeModelError(layer)
 
 
+def check_takes_vectors_by_trial(layer: LayerCandidate) -> None:
+    """Raise an error for a model that takes token ids, whose argument has an unknown name.
+
+    Raises:
+        WholeModelError: It is such a model.
+    """
+    inputs = {"query", "key", "value", "memory", "self"} & layer.roles.keys()
+    if inputs == {"self"} and "self" in layer.by_place and takes_ids(layer, parts_of(layer)):
+        raise WholeModelError(layer)
+
+
+def check_does_not_attend(embedding: EmbeddingCandidate) -> None:
+    """Raise an error for a model that takes token ids and has a framework's attention inside, and is no embedding.
+
+    Raises:
+        WholeModelError: It is such a model.
+    """
+    inside = (re.sub("(?<=[a-z])(?=[A-Z])", "_", type(each).__name__).lower() for each in parts_of(embedding))
+    if embedding.takes_ids and any(ATTENDS.search(name) for name in inside):
+        raise WholeModelError(embedding)
+
+
 def parts_of(model: LayerCandidate) -> list[Any]:
     """Return the layers inside a model, the outermost first, or none if kmha cannot make one."""
     try:
@@ -52,6 +78,11 @@ def parts_of(model: LayerCandidate) -> list[Any]:
 def classes_inside(model: LayerCandidate) -> list[type]:
     """Return the classes of the layers inside a model that are not a framework's own, the outermost first."""
     return list(dict.fromkeys(type(each) for each in parts_of(model) if frameworks.is_own(type(each))))[:MOST]
+
+
+def shown_by_calls(model: LayerCandidate) -> Match | None:
+    """Return the mistake that calls of the whole model show without a reference, or `None`."""
+    return examine(model, parts_of(model))
 
 
 def judged(model: LayerCandidate, diagnose: Callable[[type], Any]) -> tuple[Any, str] | None:
