@@ -31,7 +31,20 @@ OUTPUT_KERNELS = ("H,O,E", "HO,E", "E,HO", "E,H,O", "O,H,E")
 OUTPUT_BIASES = ("E", "1,1,E", "1,E")
 # Packed forms differ in the order of query, key and value (3), heads, and features within a head.
 PACKED_KERNELS = (
-    *("I,3HO", "3HO,I", "3,I,HO", "3,H,I,O", "I,3,H,O", "3,H,O,I", "I,H3O", "H3O,I", "I,H,3O", "H,3O,I", "H,I,3O"),
+    *(
+        "I,3HO",
+        "3HO,I",
+        "3,I,HO",
+        "3,H,I,O",
+        "3,I,H,O",
+        "I,3,H,O",
+        "3,H,O,I",
+        "I,H3O",
+        "H3O,I",
+        "I,H,3O",
+        "H,3O,I",
+        "H,I,3O",
+    ),
     *("I,HO3", "HO3,I"),
 )
 PACKED_BIASES = ("3HO", "3,HO", "3,H,O", "H3O", "H,3O", "H,1,3O", "HO3")
