@@ -66,6 +66,7 @@ from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDG
 from kmha.verify.diagnosing.whole_model import (
     WholeModelError,
     check_does_not_attend,
+    check_takes_no_images,
     check_takes_vectors,
     check_takes_vectors_by_trial,
     judged,
@@ -257,9 +258,9 @@ def _without_cache(
     tell: Callable[[str], None],
     on_call: Callable[[str], None] | None,
 ) -> Diagnosis:
-    """Diagnose a candidate, which `read` makes, without its cache, or by its parts if it takes token ids."""
+    """Diagnose a candidate, which `read` makes, without its cache, or by its parts if it takes token ids or images."""
     try:
-        found = _diagnose(read, asked["float16"], asked["seed"], source, tell, on_call)
+        found = _of_vectors(read, asked, source, tell, on_call)
     except WholeModelError as error:
         return _by_parts(error, asked, source, tell, on_call)
     except ImpossibleError as error:
@@ -271,6 +272,27 @@ def _without_cache(
     return found
 
 
+def _of_vectors(read: Callable[..., Candidate], asked: Mapping[str, Any], *told: Any) -> Diagnosis:
+    """Diagnose a candidate that takes vectors.
+
+    Raises:
+        WholeModelError: It takes token ids, or it runs with images alone.
+    """
+    try:
+        found = _diagnose(read, asked["float16"], asked["seed"], *told)
+    except WholeModelError:
+        raise
+    except CandidateError:
+        unread: Candidate | None = None
+        with contextlib.suppress(CandidateError):
+            unread = read()
+        check_takes_no_images(unread)
+        raise
+    if len(found.errors) == len(found.results) > 0:
+        check_takes_no_images(found.candidate)
+    return found
+
+
 def _by_parts(
     error: WholeModelError,
     asked: Mapping[str, Any],
@@ -278,11 +300,10 @@ def _by_parts(
     tell: Callable[[str], None],
     on_call: Callable[[str], None] | None,
 ) -> Diagnosis:
-    """Diagnose a model that takes token ids by its layers, and by what calls of the whole model show.
+    """Diagnose a model of token ids or images by its layers, and by what calls of the whole model show.
 
     `asked` are the options of `diagnose` that hold for each part, too.
     """
-
     checked_any(asked["expect"])
 
     def diagnose_part(kind: type) -> Diagnosis:
@@ -296,9 +317,9 @@ def _by_parts(
         except ValueError:  # such a part does not make the choices that are asked for, but another one may
             return diagnose_as(**{**asked, "expect": ()})
 
-    found = judged(error.model, diagnose_part)
+    found = judged(error.model, error.takes, diagnose_part)
     tell(f"calling {error.model.name} with other tokens")
-    shown = shown_by_calls(error.model)
+    shown = shown_by_calls(error.model) if error.takes == "token ids" else None
     if shown is not None and (found is None or found[0].verdict != KNOWN):
         return _of_model(error.model, shown, asked["seed"], found[1] if found else "")
     if found is None:

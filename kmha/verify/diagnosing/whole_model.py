@@ -1,4 +1,4 @@
-"""A whole model, such as a language model, whose parts are diagnosed because it takes token ids."""
+"""A whole model, such as a language model, whose parts are diagnosed because it takes token ids or images."""
 
 import re
 from collections.abc import Callable
@@ -6,8 +6,9 @@ from typing import Any
 
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import READS, CandidateError
-from kmha.verify.diagnosing.candidate import quietly
+from kmha.verify.diagnosing.candidate import Candidate, quietly
 from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate
+from kmha.verify.diagnosing.images import takes_images
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
 from kmha.verify.diagnosing.matching import Match
 from kmha.verify.diagnosing.model_calls import TABLES, examine, takes_ids
@@ -18,15 +19,16 @@ MOST = 6  # number of parts to diagnose
 
 
 class WholeModelError(CandidateError):
-    """A candidate takes token ids, and is no embedding.
+    """A candidate takes token ids, and is no embedding, or it takes images.
 
     Attributes:
         model: The candidate as a layer.
+        takes: What it takes, in words.
     """
 
-    def __init__(self, model: LayerCandidate) -> None:
-        super().__init__(f"{model.name} takes token ids. Diagnose a layer inside of it that takes vectors. {READS}.")
-        self.model = model
+    def __init__(self, model: LayerCandidate, takes: str = "token ids") -> None:
+        super().__init__(f"{model.name} takes {takes}. Diagnose a layer inside of it that takes vectors. {READS}.")
+        self.model, self.takes = model, takes
 
 
 def check_takes_vectors(layer: LayerCandidate) -> None:
@@ -53,6 +55,16 @@ def check_takes_vectors_by_trial(layer: LayerCandidate) -> None:
     inputs = {"query", "key", "value", "memory", "self"} & layer.roles.keys()
     if inputs == {"self"} and "self" in layer.by_place and takes_ids(layer, parts_of(layer)):
         raise WholeModelError(layer)
+
+
+def check_takes_no_images(layer: Candidate | None) -> None:
+    """Raise an error for a layer that runs with images, if it runs with no vectors.
+
+    Raises:
+        WholeModelError: It is such a layer.
+    """
+    if isinstance(layer, LayerCandidate) and takes_images(layer):
+        raise WholeModelError(layer, "images")
 
 
 def check_does_not_attend(embedding: EmbeddingCandidate) -> None:
@@ -85,7 +97,7 @@ def shown_by_calls(model: LayerCandidate) -> Match | None:
     return examine(model, parts_of(model))
 
 
-def judged(model: LayerCandidate, diagnose: Callable[[type], Any]) -> tuple[Any, str] | None:
+def judged(model: LayerCandidate, takes: str, diagnose: Callable[[type], Any]) -> tuple[Any, str] | None:
     """Return the diagnosis of the first part that is wrong, or else of the first that can be read.
 
     Returns:
@@ -105,6 +117,6 @@ def judged(model: LayerCandidate, diagnose: Callable[[type], Any]) -> tuple[Any,
     verdicts = ", ".join(f"{name} {verdict}" for name, verdict in {**listed, **unread}.items())
     first = next((each for each in found if each.verdict == "known"), found[0])
     return first, (
-        f"{model.name} takes token ids, so that kmha diagnosed its parts: {verdicts}. What it does beside them was not "
+        f"{model.name} takes {takes}, so that kmha diagnosed its parts: {verdicts}. What it does beside them was not "
         "judged."
     )
