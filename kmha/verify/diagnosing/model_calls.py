@@ -122,8 +122,10 @@ class ModelCalls:
         self.rows = [table[name] for table in tables for name in ROWS if name in table]
         stated = [value for part in (layer, *parts) for name, value in _of(part).items() if PAD_ID.search(name)]
         self.pad = next((each for each in stated if type(each) is int), 0)
-        # The first ids are often those of special tokens.
-        usual = [each for each in range(2, min([11, *self.rows])) if each != self.pad]
+        # The first ids are often those of special tokens, and small tables those of segments or buckets.
+        usual = [
+            each for each in range(2, min([11, *(each for each in self.rows if each > FEWEST)])) if each != self.pad
+        ]
         self.ids = np.random.default_rng(0).choice(usual or [0], size=(ITEMS, length))
         self.usual = usual
         self.run = bool(self.name) and len(usual) >= FEWEST and self._is_steady()
@@ -150,8 +152,9 @@ class ModelCalls:
         tensor = frameworks.to_tensor(array, self.model.framework, dtype)
         arguments = {**self.model.call_given, self.name: tensor, **_flags(self.model)}
         result = self.model.adapter.call(self.layer, arguments, False)
-        if isinstance(result, Mapping) or hasattr(result, "logits"):
-            result = result["logits"] if isinstance(result, Mapping) else result.logits
+        if isinstance(result, Mapping):
+            result = result.get("logits", next(iter(result.values())))
+        result = getattr(result, "logits", result)
         result = result[0] if isinstance(result, tuple | list) else result
         return np.asarray(frameworks.to_numpy(result), "float64")
 
