@@ -68,6 +68,27 @@ def checked(ids: Sequence[str], chain: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
+def checked_any(ids: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of choices, after a check that each exists, whatever chain has it.
+
+    Raises:
+        ValueError: There is no such choice.
+    """
+    for id in ids:
+        if id not in CHOICES:
+            raise ValueError(f"expected the id of a design choice: {', '.join(CHOICES)}. Received: {id!r}.")
+    return tuple(ids)
+
+
+def makes(chain: str, id: str) -> bool:
+    """Return whether a chain can make a choice.
+
+    >>> makes("encoder", "post-norm"), makes("attention", "post-norm")
+    (True, False)
+    """
+    return _is_own(CHOICES[id], chain)
+
+
 def combinations(
     chain: str, trial: Trial | None = None, expected: Sequence[str] = (), groups: Container[str] | None = None
 ) -> Iterator[tuple[str, ...]]:

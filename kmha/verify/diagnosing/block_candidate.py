@@ -187,6 +187,16 @@ class BlockCandidate(LayerCandidate):
                 made = self._new_in_any_dtype(trial)
             return self._sizes_of(made, drawn)
 
+    def _with_weights(self, trial: Trial) -> Any:
+        """Return a new layer in the convention's dtype. Its weights tell the sizes even if the call needs a mask."""
+        try:
+            return self._new(trial)
+        except (Exception, SystemExit):  # untrusted code may raise anything
+            made = self._unbuilt(trial)
+            if not (self.block_accepts.mask and self._variables(made)):
+                raise
+            return made
+
     def _variables(self, layer: Any) -> list[Variable]:
         return [each for each in self.adapter.variables(layer) if owner(each) not in self.unused]
 
@@ -239,7 +249,7 @@ class BlockCandidate(LayerCandidate):
             return self._new(trial)
         except (Exception, SystemExit):  # untrusted code may raise anything
             self.use_convention(dataclasses.replace(start, dtype="float32"))
-            return self._new(trial)
+            return self._with_weights(trial)
         finally:
             self.use_convention(start)
 

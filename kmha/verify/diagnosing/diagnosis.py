@@ -24,7 +24,7 @@ import numpy as np
 
 from kmha.verify.chains import caches
 from kmha.verify.chains.attention import ImpossibleError, run
-from kmha.verify.choices import checked
+from kmha.verify.choices import checked, checked_any, makes
 from kmha.verify.diagnosing import additive, evidence, frameworks, matching, rendering, report, sureness
 from kmha.verify.diagnosing.block_candidate import CROSSING, BlockCandidate, chain_of
 from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of, kind_of_made
@@ -64,12 +64,21 @@ from kmha.verify.diagnosing.seeded_case import seeded_script
 from kmha.verify.diagnosing.trials import SQUARE, Sizes
 from kmha.verify.diagnosing.unknown_mistakes import Clue, find_clue, returned_input, smallest_case
 from kmha.verify.diagnosing.verdicts import ENOUGH, KNOWN, RAISES, RIGHT, UNJUDGED, UNKNOWN, SourceLine
-from kmha.verify.diagnosing.whole_model import WholeModelError, check_takes_vectors, judged
+from kmha.verify.diagnosing.whole_model import (
+    WholeModelError,
+    check_does_not_attend,
+    check_takes_no_images,
+    check_takes_vectors,
+    check_takes_vectors_by_trial,
+    judged,
+    shown_by_calls,
+)
 from kmha.verify.diagnosing.with_parameters import WithParameters
 from kmha.verify.mistakes import Mistake
 from kmha.verify.tolerance import is_close
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+NO_SIZES = Sizes(0, 0, 0, 0, 0, 0, 0, 0)  # of a whole model, whose calls take token ids
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -217,20 +226,11 @@ def diagnose(
     def read(chain: str = "", further: Mapping[str, Any] = NOTHING, said: Mapping[str, str] = NOTHING) -> Candidate:
         found = candidate_of(called, {**always_given, **further}, mask, {**(roles or {}), **said}, chain)
         always = ("always-causal",) if found.said_causal and found.chain == "encoder" else ()
-        found.expected = checked((*expect, *always), found.chain)
+        found.expected = tuple(id for id in checked_any((*expect, *always)) if makes(found.chain, id))
         return found
 
-    def without_cache() -> Diagnosis:
-        try:
-            return _told_additive(_diagnose(read, float16, seed, source, tell, on_call))
-        except WholeModelError as error:
-            return _by_parts(error, seed, source, tell, on_call)
-        except ImpossibleError as error:
-            raise CandidateError(
-                f"{name_of(candidate)}: kmha made inputs that do not go together ({error}). "
-                "Diagnose a function around it, such as lambda query, key, value: layer(query, key, value)."
-            ) from None
-
+    asked: dict[str, Any] = {"mask": mask, "expect": expect, "float16": float16, "seed": seed}
+    without_cache = functools.partial(_without_cache, read, name_of(candidate), asked, source, tell, on_call)
     if decoding is None:
         return without_cache() if called is candidate else _of_sequence(without_cache())
     found, unread = None, ""
@@ -268,25 +268,88 @@ def _told_additive(found: Diagnosis) -> Diagnosis:
     return dataclasses.replace(found, further=(additive.SAYS, *found.further))
 
 
-def _by_parts(
-    error: WholeModelError,
-    seed: int,
+def _without_cache(
+    read: Callable[..., Candidate],
+    name: str,
+    asked: Mapping[str, Any],
     source: str,
     tell: Callable[[str], None],
     on_call: Callable[[str], None] | None,
 ) -> Diagnosis:
-    """Diagnose the layers inside a model that takes token ids."""
+    """Diagnose a candidate, which `read` makes, without its cache, or by its parts if it takes token ids or images."""
+    try:
+        found = _of_vectors(read, asked, source, tell, on_call)
+    except WholeModelError as error:
+        return _by_parts(error, asked, source, tell, on_call)
+    except ImpossibleError as error:
+        raise CandidateError(
+            f"{name}: kmha made inputs that do not go together ({error}). "
+            "Diagnose a function around it, such as lambda query, key, value: layer(query, key, value)."
+        ) from None
+    checked(asked["expect"], found.candidate.chain)  # which chain it is, is certain only now
+    return found
+
+
+def _of_vectors(read: Callable[..., Candidate], asked: Mapping[str, Any], *told: Any) -> Diagnosis:
+    """Diagnose a candidate that takes vectors.
+
+    Raises:
+        WholeModelError: It takes token ids, or it runs with images alone.
+    """
+    try:
+        found = _told_additive(_diagnose(read, asked["float16"], asked["seed"], *told))
+    except WholeModelError:
+        raise
+    except CandidateError:
+        unread: Candidate | None = None
+        with contextlib.suppress(CandidateError):
+            unread = read()
+        check_takes_no_images(unread)
+        raise
+    if len(found.errors) == len(found.results) > 0:
+        check_takes_no_images(found.candidate)
+    return found
+
+
+def _by_parts(
+    error: WholeModelError,
+    asked: Mapping[str, Any],
+    source: str,
+    tell: Callable[[str], None],
+    on_call: Callable[[str], None] | None,
+) -> Diagnosis:
+    """Diagnose a model of token ids or images by its layers, and by what calls of the whole model show.
+
+    `asked` are the options of `diagnose` that hold for each part, too.
+    """
+    checked_any(asked["expect"])
 
     def diagnose_part(kind: type) -> Diagnosis:
         tell(f"{kind.__name__} in {error.model.name}")
         place = source and f"{source.partition(':')[0]}:{kind.__name__}"
-        return diagnose(kind, seed=seed, source=place, progress=tell, on_call=on_call)
+        diagnose_as = functools.partial(diagnose, kind, source=place, progress=tell, on_call=on_call)
+        try:
+            return diagnose_as(**asked)
+        except CandidateError:
+            raise
+        except ValueError:  # such a part does not make the choices that are asked for, but another one may
+            return diagnose_as(**{**asked, "expect": ()})
 
-    found = judged(error.model, diagnose_part)
+    found = judged(error.model, error.takes, diagnose_part)
+    tell(f"calling {error.model.name} with other tokens")
+    shown = shown_by_calls(error.model) if error.takes == "token ids" else None
+    if shown is not None and (found is None or found[0].verdict != KNOWN):
+        return _of_model(error.model, shown, asked["seed"], found[1] if found else "")
     if found is None:
         raise error
     first, says = found
     return dataclasses.replace(first, name=f"{first.name} in {error.model.name}", further=(*first.further, says))
+
+
+def _of_model(model: LayerCandidate, shown: Match, seed: int, says: str) -> Diagnosis:
+    """Return the diagnosis of a whole model with a mistake that its calls show. `says` is a text on its parts."""
+    known: dict[str, Any] = {"convention": model.convention, "candidate": model, "seed": seed}
+    return Diagnosis(model.name, KNOWN, (shown,), (), NO_SIZES, **known, further=(says,) if says else ())
 
 
 def _of_cache(decoding: Decoding, name: str, seed: int, *tell: Any) -> Diagnosis:
@@ -518,12 +581,16 @@ def _layer_candidate(
         check_takes_vectors(layer)
         chain = chain_of(layer.constructor_roles, layer.roles)
         chain = chain_of_made(layer) if chain == "attention" else chain
+        if chain != "embedding":
+            check_takes_vectors_by_trial(layer)
     if layer is not None and chain == "attention":
         return CoreLayerCandidate(layer) if is_core(layer) else layer
     if chain == "embedding":
         if not (isinstance(thing, type) or is_layer(thing)) and keeps_results(thing):
             raise CandidateError(f"{name}: it was called and keeps its result. Give kmha its class, or a new object.")
-        return EmbeddingCandidate(thing, name, arguments, mask, roles)
+        embedding = EmbeddingCandidate(thing, name, arguments, mask, roles)
+        check_does_not_attend(embedding)
+        return embedding
     block = BlockCandidate(thing, name, arguments, mask, roles, chain=chain)
     check_takes_vectors(block)
     if block.chain == "decoder" and chain_of_made(block) == "encoder":

@@ -61,6 +61,7 @@ from kmha.verify.diagnosing.weights import (
     without_extras,
     write_weights,
 )
+from kmha.verify.diagnosing.with_parameters import WithParameters
 
 SELF_ATTENTION = re.compile("self_?att")
 # Roles of constructor arguments for which every trial has a value.
@@ -572,6 +573,7 @@ class LayerCandidate(Candidate):
             "use_bias": True,
             "batch_first": True,
             **{role: number for role, number in NUMBERS.items() if self._is_required(role)},
+            **({"depth": 1} if issubclass(self.layer_class, WithParameters) else {}),  # weights of several layers
             "dropout": rate,
         }
         letter = {"T": 1, "O": sizes["O"], "I": sizes["I query"], "H": sizes["H"]}

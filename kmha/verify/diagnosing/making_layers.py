@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kmha.verify.diagnosing import frameworks, naming
-from kmha.verify.diagnosing.calling import Parameters, parameters
+from kmha.verify.diagnosing.calling import EMPTY, Parameters, parameters
 from kmha.verify.diagnosing.with_parameters import SETTINGS, class_around
 
 FLAGS = ("training", "deterministic", "causal")
+MODEL = re.compile(r"\b(Model|Sequential)\(")  # code that makes a model of Keras
+INPUT = inspect.Parameter("inputs", inspect.Parameter.KEYWORD_ONLY)
 
 
 def as_layer(function: Any) -> type | None:
@@ -29,7 +31,7 @@ def as_layer(function: Any) -> type | None:
     settings = {n: each for n, each in found.items() if _is_setting(each, roles.get(n, ""))}
     inputs = {n: each for n, each in found.items() if n not in settings}
     if not inputs:  # it returns layers
-        return None
+        return _of_model(package, function, settings) if package != "haiku" and MODEL.search(_code_of(plain)) else None
     return _haiku(function, settings, inputs) if package == "haiku" else _keras(package, function, settings, inputs)
 
 
@@ -76,10 +78,11 @@ def _package_of(made: Any) -> str:
 
 
 def _is_setting(parameter: inspect.Parameter, role: str) -> bool:
-    """Return whether an argument is a setting: by its role, or because it is a number or a text by default."""
+    """Return whether an argument is a setting: by its role, or because it is a number, a text or a class by default."""
     default = parameter.default
     known = role in (*SETTINGS, "dropout", "use_bias", "activation", "norm_first", "length", "vocabulary", "depth")
-    return known or (role not in FLAGS and isinstance(default, bool | int | float | str))
+    is_plain = default is not EMPTY and isinstance(default, bool | int | float | str | type)  # EMPTY is a class, too
+    return known or (role not in FLAGS and is_plain)
 
 
 def _haiku(function: Any, settings: Parameters, inputs: Parameters) -> Any:
@@ -94,6 +97,28 @@ def _haiku(function: Any, settings: Parameters, inputs: Parameters) -> Any:
 
     body = {"__init__": construct, "__call__": call, "makes_layers": True}
     return class_around(function, hk.Module, settings, inputs, body)
+
+
+def _code_of(function: Any) -> str:
+    return "".join(frameworks.source_of(each) for each in frameworks.with_helpers([function]))
+
+
+def _of_model(package: str, function: Any, settings: Parameters) -> Any:
+    """Return the class of a function that makes a model, as in `build_model(vocab_size, num_heads)`."""
+    layer = importlib.import_module(package).layers.Layer
+
+    def construct(self: Any, **arguments: Any) -> None:
+        layer.__init__(self)
+        self.model = function(**arguments)
+        if not isinstance(self.model, layer):
+            raise TypeError(f"expected a model of Keras. Received: {self.model!r}.")
+
+    def call(self: Any, inputs: Any, training: Any = None) -> Any:
+        return self.model(inputs, training=training)
+
+    training = inspect.Parameter("training", inspect.Parameter.KEYWORD_ONLY, default=None)
+    body = {"__init__": construct, "call": call, "makes_layers": True}
+    return class_around(function, layer, settings, {"inputs": INPUT, "training": training}, body)
 
 
 class Models:

@@ -37,6 +37,7 @@ PACKED_KERNELS = (
         "3,I,HO",
         "3,HO,I",
         "3,H,I,O",
+        "3,I,H,O",
         "I,3,H,O",
         "3,H,O,I",
         "I,H3O",

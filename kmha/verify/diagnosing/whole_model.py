@@ -1,28 +1,34 @@
-"""A whole model, such as a language model, whose parts are diagnosed because it takes token ids."""
+"""A whole model, such as a language model, whose parts are diagnosed because it takes token ids or images."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import READS, CandidateError
-from kmha.verify.diagnosing.candidate import quietly
+from kmha.verify.diagnosing.candidate import Candidate, quietly
+from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate
+from kmha.verify.diagnosing.images import takes_images
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
+from kmha.verify.diagnosing.matching import Match
+from kmha.verify.diagnosing.model_calls import TABLES, examine, takes_ids
 
 IDS = "idx tokens src x xids srcids tgtids sourceids targetids inputs inp seq sequence sentence text words"
-TABLES = ("Embedding", "Embed")  # the frameworks' tables of token ids
+ATTENDS = re.compile("attention$|transformer_(encoder|decoder)")  # in names of classes
 MOST = 6  # number of parts to diagnose
 
 
 class WholeModelError(CandidateError):
-    """A candidate takes token ids, and is no embedding.
+    """A candidate takes token ids, and is no embedding, or it takes images.
 
     Attributes:
         model: The candidate as a layer.
+        takes: What it takes, in words.
     """
 
-    def __init__(self, model: LayerCandidate) -> None:
-        super().__init__(f"{model.name} takes token ids. Diagnose a layer inside of it that takes vectors. {READS}.")
-        self.model = model
+    def __init__(self, model: LayerCandidate, takes: str = "token ids") -> None:
+        super().__init__(f"{model.name} takes {takes}. Diagnose a layer inside of it that takes vectors. {READS}.")
+        self.model, self.takes = model, takes
 
 
 def check_takes_vectors(layer: LayerCandidate) -> None:
@@ -40,6 +46,38 @@ def check_takes_vectors(layer: LayerCandidate) -> None:
         raise WholeModelError(layer)
 
 
+def check_takes_vectors_by_trial(layer: LayerCandidate) -> None:
+    """Raise an error for a model that takes token ids, whose argument has an unknown name.
+
+    Raises:
+        WholeModelError: It is such a model.
+    """
+    inputs = {"query", "key", "value", "memory", "self"} & layer.roles.keys()
+    if inputs == {"self"} and "self" in layer.by_place and takes_ids(layer, parts_of(layer)):
+        raise WholeModelError(layer)
+
+
+def check_takes_no_images(layer: Candidate | None) -> None:
+    """Raise an error for a layer that runs with images, if it runs with no vectors.
+
+    Raises:
+        WholeModelError: It is such a layer.
+    """
+    if isinstance(layer, LayerCandidate) and takes_images(layer):
+        raise WholeModelError(layer, "images")
+
+
+def check_does_not_attend(embedding: EmbeddingCandidate) -> None:
+    """Raise an error for a model that takes token ids and has a framework's attention inside, and is no embedding.
+
+    Raises:
+        WholeModelError: It is such a model.
+    """
+    inside = (re.sub("(?<=[a-z])(?=[A-Z])", "_", type(each).__name__).lower() for each in parts_of(embedding))
+    if embedding.takes_ids and any(ATTENDS.search(name) for name in inside):
+        raise WholeModelError(embedding)
+
+
 def parts_of(model: LayerCandidate) -> list[Any]:
     """Return the layers inside a model, the outermost first, or none if kmha cannot make one."""
     try:
@@ -54,7 +92,12 @@ def classes_inside(model: LayerCandidate) -> list[type]:
     return list(dict.fromkeys(type(each) for each in parts_of(model) if frameworks.is_own(type(each))))[:MOST]
 
 
-def judged(model: LayerCandidate, diagnose: Callable[[type], Any]) -> tuple[Any, str] | None:
+def shown_by_calls(model: LayerCandidate) -> Match | None:
+    """Return the mistake that calls of the whole model show without a reference, or `None`."""
+    return examine(model, parts_of(model))
+
+
+def judged(model: LayerCandidate, takes: str, diagnose: Callable[[type], Any]) -> tuple[Any, str] | None:
     """Return the diagnosis of the first part that is wrong, or else of the first that can be read.
 
     Returns:
@@ -74,6 +117,6 @@ def judged(model: LayerCandidate, diagnose: Callable[[type], Any]) -> tuple[Any,
     verdicts = ", ".join(f"{name} {verdict}" for name, verdict in {**listed, **unread}.items())
     first = next((each for each in found if each.verdict == "known"), found[0])
     return first, (
-        f"{model.name} takes token ids, so that kmha diagnosed its parts: {verdicts}. What it does beside them was not "
+        f"{model.name} takes {takes}, so that kmha diagnosed its parts: {verdicts}. What it does beside them was not "
         "judged."
     )

@@ -24,8 +24,9 @@ INPUTS = ("query", "key", "value", "self", "memory", "ids", "weights")
 # Roles of a function's arguments that are settings, not inputs.
 SETTINGS = ("heads", "kv_heads", "size", "value_size", "width", "inputs", "output", "inner", "epsilon")
 SIZES = (24, 40, 56, 72, 88)  # different sizes to try, all multiples of the number of heads
-MAKES = re.compile("param|weight|^init")  # names of functions that make weights
+MAKES = re.compile("param|weight|^_?init|_init$")  # names of functions that make weights
 STATES = re.compile("mask|cache|past|state")  # in names of dicts that hold no weights
+LAYERS = ("layers", "blocks")  # names of arguments for the weights of several layers
 LIMIT = 8  # maximum number of functions to try
 SPREAD = "weights"  # name of the dict that kmha makes for several arguments
 
@@ -64,7 +65,7 @@ class FunctionAdapter(PlainAdapter):
             return found
         texts = _texts_of_function(self.layer_class.function)
         used = [each for each in found if texts.intersection(each.path.split(".")[1:])]
-        return used or found
+        return _of_one_layer(used or found)
 
     def script(self, made: str, call: str, slots: Sequence[Slot], weights: Sequence[str], dtype: str) -> list[str]:
         """Return lines that make the weights, and a function that uses them."""
@@ -76,7 +77,9 @@ class FunctionAdapter(PlainAdapter):
         settings = [f"{n}={values[n]}" for n in parameters(own.function) if n in values]
         settings += [f"{n}={values[m]}" for n, m in _shared(own.function, maker).items() if m in values]
         weight = f"**{own.place}" if own.spreads else f"{own.place}={own.place}"
-        lines = self.statements("layer", slots, weights)
+        in_layers = [slot.variable.part_of == slot.variable.path for slot in slots]
+        arrays = [f"{array}[None]" if one else array for array, one in zip(weights, in_layers, strict=True)]
+        lines = self.statements("layer", slots, arrays)
         made_weights = f"{maker.__name__}({', '.join(passed)})"
         if own.is_dict:
             made_weights = repr(_dicts_in(maker(**dict.fromkeys(parameters(maker), 1))))
@@ -93,6 +96,12 @@ class FunctionAdapter(PlainAdapter):
 def _dicts_in(weights: Mapping[str, Any]) -> dict[str, Any]:
     """Return dicts in dicts, without the arrays in them."""
     return {name: _dicts_in(each) for name, each in weights.items() if isinstance(each, dict)}
+
+
+def _of_one_layer(found: list[Variable]) -> list[Variable]:
+    """Return the weights without their first axis if it is that of the layers, of which there is one."""
+    stacked = len(found) > 1 and all(len(each.shape) > 1 and each.shape[0] == 1 for each in found)
+    return [each.item(each.path, 0) for each in found] if stacked else found
 
 
 _SOURCES = ("np.random.default_rng(0)", "jax.random.PRNGKey(0)")
@@ -126,7 +135,9 @@ def _place(found: Parameters) -> str | None:
     if "weights" in roles:
         return roles["weights"]
     inputs = {"query", "self"} & roles.keys()
-    unknown = [n for n, each in found.items() if each.default is EMPTY and naming.argument(n) is None]
+    required = [n for n, each in found.items() if each.default is EMPTY]
+    # A function of an input that needs `layers` needs more than their number.
+    unknown = [n for n in required if naming.argument(n) is None or naming.plain(n) in LAYERS]
     return unknown[0] if inputs and len(unknown) == 1 and unknown[0] not in random_names(found) else None
 
 

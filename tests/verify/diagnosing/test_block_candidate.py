@@ -95,3 +95,47 @@ def test_one_mistake_is_named_where_positions_are_hidden(candidate, name, id):
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     assert diagnose(candidate("torch_masked_blocks", name)(12, 3, 20)).ids == (id,)
+
+
+def _eqx_list_of_heads(scale):
+    eqx, jax = pytest.importorskip("equinox"), pytest.importorskip("jax")
+    jnp = jax.numpy
+
+    class One(eqx.Module):
+        q_proj: jax.Array
+        k_proj: jax.Array
+        v_proj: jax.Array
+
+        def __init__(self, width, size, key):
+            drawn = jax.random.normal(key, (3, width, size))
+            self.q_proj, self.k_proj, self.v_proj = drawn
+
+        def __call__(self, x, visible):
+            logits = (x @ self.q_proj) @ (x @ self.k_proj).T * self.q_proj.shape[1] ** scale
+            return jax.nn.softmax(logits + jnp.log(visible)[None], -1) @ (x @ self.v_proj)
+
+    class Layer(eqx.Module):
+        attend: tuple
+        proj: eqx.nn.Linear
+        fc: list
+        norms: list
+
+        def __init__(self, width, num_heads, key):
+            keys = jax.random.split(key, num_heads + 3)
+            self.attend = tuple(One(width, width // num_heads, each) for each in keys[3:])
+            self.proj = eqx.nn.Linear(width, width, key=keys[0])
+            self.fc = [eqx.nn.Linear(width, 3 * width, key=keys[1]), eqx.nn.Linear(3 * width, width, key=keys[2])]
+            self.norms = [eqx.nn.LayerNorm(width), eqx.nn.LayerNorm(width)]
+
+        def __call__(self, x, visible):
+            heads = jnp.concatenate([one(jax.vmap(self.norms[0])(x), visible) for one in self.attend], -1)
+            x = x + jax.vmap(self.proj)(heads)
+            inner = jax.nn.relu(jax.vmap(self.fc[0])(jax.vmap(self.norms[1])(x)))
+            return x + jax.vmap(self.fc[1])(inner)
+
+    return Layer
+
+
+def test_a_block_with_a_list_of_heads_that_needs_a_mask():
+    assert diagnose(_eqx_list_of_heads(-0.5)).right
+    assert diagnose(_eqx_list_of_heads(0.0)).ids == ("scale-missing",)

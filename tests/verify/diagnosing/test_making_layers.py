@@ -97,7 +97,7 @@ def test_function_of_haiku():
     assert not diagnose(block, arguments={"scale_by": 2.0}).right
 
 
-@pytest.mark.parametrize("function", [ops.softmax, lambda d_model, dff: keras.Sequential([layers.Dense(dff)])])
+@pytest.mark.parametrize("function", [ops.softmax, lambda d_model, dff: [layers.Dense(dff), layers.Dense(d_model)]])
 def test_other_functions(function):
     """A function of arrays makes no layers, and one without inputs returns them."""
     assert as_layer(function) is None
@@ -124,3 +124,55 @@ def test_layers_of_ones_own():
         return Scaled(d_model)(ops.matmul(ops.softmax(ops.matmul(q, ops.swapaxes(k, 1, 2)) / d_model**0.5), v))
 
     assert diagnose(attention).right
+
+
+class Mixer(layers.Layer):
+    def __init__(self, width, heads, scaled=True):
+        super().__init__()
+        self.heads, self.size, self.scaled = heads, width // heads, scaled
+        self.q, self.k, self.v, self.o = (layers.Dense(width) for _ in range(4))
+
+    def call(self, x):
+        q, k, v = (ops.reshape(f(x), (*ops.shape(x)[:2], self.heads, self.size)) for f in (self.q, self.k, self.v))
+        logits = ops.einsum("bthd,bshd->bhts", q, k) / (self.size**0.5 if self.scaled else 1)
+        return self.o(ops.reshape(ops.einsum("bhts,bshd->bthd", ops.softmax(logits), v), ops.shape(x)))
+
+
+class UnscaledMixer(Mixer):
+    def __init__(self, width, heads):
+        super().__init__(width, heads, scaled=False)
+
+
+def topic_model(vocab_size, width, heads, kinds=4, seq_len=20, mixer=Mixer):
+    ids = keras.Input((seq_len,), dtype="int32")
+    x = mixer(width, heads)(layers.Embedding(vocab_size, width)(ids))
+    return keras.Model(ids, layers.Dense(kinds)(layers.GlobalMaxPooling1D()(x)))
+
+
+def wrong_topic_model(vocab_size=30, width=16, heads=2, seq_len=20):
+    return topic_model(vocab_size, width, heads, seq_len=seq_len, mixer=UnscaledMixer)
+
+
+def feed_forward_network(d_model, dff):
+    return keras.Sequential([layers.Dense(dff, activation="relu"), layers.Dense(d_model)])
+
+
+def vector_model(width, num_heads):
+    x = keras.Input((None, width))
+    return keras.Model(x, layers.MultiHeadAttention(num_heads, width // num_heads)(x, x))
+
+
+def test_a_function_that_makes_a_model_is_diagnosed_by_its_parts():
+    found = diagnose(topic_model)
+    assert (found.verdict, found.name) == ("right", "Mixer in topic_model")
+    found = diagnose(wrong_topic_model)
+    assert (found.ids, found.name) == (("scale-missing",), "UnscaledMixer in wrong_topic_model")
+
+
+def test_a_function_that_makes_a_feed_forward_network_is_not_judged():
+    with pytest.raises(ValueError, match=r"feed-forward|no projections|weights fit no known form"):
+        diagnose(feed_forward_network)
+
+
+def test_a_function_that_makes_a_model_of_vectors_is_diagnosed_as_a_layer():
+    assert diagnose(vector_model).right

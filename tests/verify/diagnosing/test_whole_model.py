@@ -74,3 +74,21 @@ def test_a_mistake_of_a_part_is_named(given):
 def test_a_model_whose_parts_are_all_of_a_framework_is_refused_in_words():
     with pytest.raises(ValueError, match="takes token ids"):
         diagnose(NoParts)
+
+
+class PostNorm(Block):
+    def call(self, x):
+        x = self.ln_a(x + self.attn(x, x, use_causal_mask=True))
+        return self.ln_b(x + self.down(self.up(x)))
+
+
+class PostNormModel(Model):
+    block = PostNorm
+
+
+def test_options_hold_for_the_parts():
+    assert diagnose(PostNormModel, expect=["post-norm"]).right
+    assert diagnose(Model, expect=["post-norm"]).verdict == "known"
+    with pytest.raises(ValueError, match="expected the id of a design choice"):
+        diagnose(Model, expect=["post-morn"])
+    assert diagnose(Model, mask="hides").candidate.said_meaning == "hides"
