@@ -6,7 +6,7 @@
 #
 # **The idea.** What it has written so far. It begins with the start token alone. The probabilities at the *last*
 # position are those of the next token. Append the most probable one (that is what "greedy" means), and run everything
-# again, until the end token comes. The sentences of a batch end at different times: a sentence that has ended gets 0,
+# again, `max_length` times in all. The sentences of a batch end at different times: a sentence that has ended gets 0,
 # padding, from then on, whatever the model says. Dropout is off here, and the masks are those of training: the
 # source's padding in the encoder and in the decoder's second attention, and the future in its first.
 #

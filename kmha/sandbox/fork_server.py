@@ -175,7 +175,7 @@ def run(task: Mapping[str, Any], source: BinaryIO, serve: Serve) -> dict[str, An
         os.close(worker_reader)
     seconds = math.inf if task["seconds"] is None else task["seconds"]
     watch = _Watch(folder, process, source, seconds)
-    relay = _Relay(reader, writer, lambda message, wait: watch.pausing(serve, message), watch.wait)
+    relay = _Relay(reader, writer, lambda message, wait: watch.pausing(serve, message), watch.wait, watch.still)
     stopped = relay.run()
     seconds = watch.seconds
     with _shutdown.deferred():
@@ -258,6 +258,7 @@ class _Watch:
         self.folder, self.process, self.limit = folder, process, limit
         self.began = self.looked = time.monotonic()
         self.paused, self.pause_began = 0.0, math.inf
+        self.is_still = False
         self.source = select.poll()
         self.source.register(source, 0)  # for its end only: a reply may wait in it
 
@@ -289,6 +290,19 @@ class _Watch:
         self.pause_began = math.inf
         return reply
 
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """Stop the worker meanwhile, also within another such context."""
+        if self.is_still:
+            yield
+            return
+        with _still(self.process):
+            self.is_still = True
+            try:
+                yield
+            finally:
+                self.is_still = False
+
     def _exceeded(self) -> str:
         now = time.monotonic()
         if self.seconds >= self.limit:
@@ -301,7 +315,7 @@ class _Watch:
             return "memory"
         if now - self.looked > POLL:
             self.looked = now
-            with _still(self.process):
+            with self.still():
                 return "files" if scratch.exceeds_limits(self.folder, self.process) else ""
         return ""
 
@@ -323,13 +337,26 @@ def _still(process: int) -> Iterator[None]:
 
 
 class _Relay:
-    """Collect what a worker sends, and reply to its requests."""
+    """Collect what a worker sends, and reply to its requests.
 
-    def __init__(self, reader: int, writer: int, serve: Serve, wait: Wait) -> None:
-        self.reader, self.writer, self.serve, self.wait = reader, writer, serve, wait
+    Attributes:
+        sent: Pieces of the worker's results, after `run` of whole messages alone.
+        rest: Number of bytes that the message which is being collected still lacks.
+        whole: Number of pieces up to the end of the last whole message.
+    """
+
+    def __init__(
+        self,
+        reader: int,
+        writer: int,
+        serve: Serve,
+        wait: Wait,
+        still: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        self.reader, self.writer, self.serve, self.wait, self.still = reader, writer, serve, wait, still
         self.buffer = bytearray()
         self.sent: list[bytes] = []
-        self.size = 0
+        self.size = self.rest = self.whole = 0
         os.set_blocking(writer, False)
         os.set_blocking(reader, False)
 
@@ -345,29 +372,48 @@ class _Relay:
                 if not chunk:
                     return ""
                 self.buffer += chunk
-                if self.size + len(self.buffer) > LARGEST - OVERHEAD:
-                    self.sent.clear()
-                    return "output"
                 self._dispatch()
+                if self.size > LARGEST - OVERHEAD:
+                    self.whole = 0
+                    return "output"
         except _ExceededError as error:
             return str(error)
+        finally:
+            del self.sent[self.whole :]
 
     def _dispatch(self) -> None:
-        """Keep the results and answer the requests in the buffer."""
-        while len(self.buffer) >= LENGTH.size:
+        """Keep the results and answer the requests in the buffer.
+
+        Results are kept piece by piece, and the worker stands still while a request is served. Otherwise it could use
+        the time in which nobody watches it.
+        """
+        while self.rest or len(self.buffer) >= LENGTH.size:
+            if self.rest:
+                self.sent.append(self._taken(self.rest))
+                self.rest -= len(self.sent[-1])
+                if self.rest:
+                    return
+                self.whole = len(self.sent)
+                continue
             (head,) = LENGTH.unpack_from(self.buffer)
             end = LENGTH.size + (head & ~REQUEST)
-            if head & REQUEST and end - LENGTH.size > LARGEST_REQUEST:
+            if not head & REQUEST:
+                self.rest = end
+                self.size += max(end, LEAST)
+            elif end - LENGTH.size > LARGEST_REQUEST:
                 raise _ExceededError("request")
-            if len(self.buffer) < end:
+            elif len(self.buffer) < end:
                 return
-            message = bytes(self.buffer[:end])
-            del self.buffer[:end]
-            if head & REQUEST:
-                self._reply(self.serve(message[LENGTH.size :], self.wait))
             else:
-                self.sent.append(message)
-                self.size += max(len(message), LEAST)
+                with self.still():
+                    reply = self.serve(self._taken(end)[LENGTH.size :], self.wait)
+                self._reply(reply)
+
+    def _taken(self, size: int) -> bytes:
+        """Remove at most so many bytes from the start of the buffer, and return them."""
+        found = bytes(self.buffer[:size])
+        del self.buffer[:size]
+        return found
 
     def _reply(self, message: bytes) -> None:
         rest = memoryview(LENGTH.pack(len(message)) + message)

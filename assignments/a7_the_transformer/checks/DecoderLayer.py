@@ -120,6 +120,15 @@ EXERCISE = Exercise(
     ),
     wrong=(
         Wrong(
+            "masks-by-position",
+            "Your masks do not reach the attention: Keras takes an unnamed fourth argument for another mask, query_mask. "
+            "Pass them by name, attention_mask.",
+            {
+                FIRST: FIRST.replace("x, x, attention_mask=look", "x, x, x, look"),
+                SECOND: "block1, enc_output, enc_output, padding_mask, **options",
+            },
+        ),
+        Wrong(
             "decoder-memory-from-input",
             "Your second attention takes x as key and value, so it never looks at the source. Use the encoder's output.",
             {SECOND: SECOND.replace("enc_output", "x")},

@@ -109,6 +109,11 @@ def learned(answer, inputs):
         said = said and all(np.array_equal(mask, np.not_equal(source, 0)[:, None]) for mask in paddings)
         return by_heart(source, target) if said else (np.tile(np.eye(10)[9], (*target.shape, 1)), {})
 
+    def endless(source, target, training=None, **masks):
+        if target.shape[1] > 5:
+            raise RuntimeError("with max_length 5, a model that never writes the end token is asked for a sixth token.")
+        return np.tile(np.eye(10)[9], (*target.shape, 1)), {}
+
     must = "translate must return 5, 7, 2, 0, 0"
     for model, error in (
         (by_heart, ValueError(f"with a model that knows 5, 7, 2 (the end) by heart, {must}")),
@@ -119,6 +124,7 @@ def learned(answer, inputs):
     ):
         if np.asarray(answer.translate(model, np.array([[4, 0], [6, 8]]), 1, 2, 5)).tolist() != [[5, 7, 2, 0, 0]] * 2:
             raise error
+    answer.translate(endless, np.array([[4, 0], [6, 8]]), 1, 2, 5)
     from create_look_ahead_mask import create_look_ahead_mask
     from create_padding_mask import create_padding_mask
     from Transformer import Transformer
@@ -215,6 +221,16 @@ EXERCISE = Exercise(
             "rounds-stopped",
             "You stop when all sentences have ended. The result is always (B, max_length), filled up with zeros.",
             {TARGET: TARGET + "\n        if ended.all():\n            break"},
+        ),
+        Wrong(
+            "rounds-until-all-end",
+            "You go on until every sentence has ended. A model that never writes the end token would keep you there "
+            "forever: stop after max_length tokens.",
+            {
+                ROUNDS: "while not ended.all():",
+                LAST: "written = target[:, 1 : max_length + 1]\n"
+                "    return np.pad(written, ((0, 0), (0, max_length - written.shape[1])))",
+            },
         ),
         Wrong(
             "start-returned-and-last-dropped",

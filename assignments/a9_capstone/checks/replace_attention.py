@@ -307,6 +307,12 @@ EXERCISE = Exercise(
             {"    " + PAIRS: "    copy.set_weights(model.get_weights())\n    " + PAIRS},
         ),
         Wrong(
+            "weights-given-as-they-are",
+            "You give your layer the built-in's weights as they are. Its kernels are (I, H, O), and yours are (H, I, O): use "
+            "take_weights.",
+            {TAKEN: "            new.set_weights(old.get_weights())\n"},
+        ),
+        Wrong(
             "weights-taken-too-early",
             "You take the weights while the layer is being made. It has none yet: it is built when the clone calls it.",
             {MADE: MADE.replace("return OwnAttention(", "return take_weights(layer, OwnAttention(") + ")"},

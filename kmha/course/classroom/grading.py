@@ -32,6 +32,7 @@ from kmha.course.judging.pipeline import judge
 from kmha.course.judging.running import BrokenExerciseError, needed_solutions
 from kmha.sandbox import limits
 from kmha.sandbox.errors import SandboxError, StoppedError
+from kmha.sandbox.results import ENDED
 from kmha.sandbox.sandbox import Pool
 
 VERSION = 2  # version of the format of the result files
@@ -245,12 +246,14 @@ def _record(item: Item, found: Grade, code: str) -> dict[str, Any]:
     for check, outcome in zip(exercise["checks"], found.outcomes, strict=True):
         check["visible"] = outcome.check.visible
     alike = likeness.fingerprint(code, item) if code else ""
+    error = found.error or {"kind": "", "says": ""}
+    ended = [outcome.problem or "" for outcome in found.outcomes] + ([] if error["kind"] else [str(error["says"])])
     return exercise | {
         "title": item.spec.title,
         "difficulty": item.spec.difficulty,
         "code": _shown(code),
         "state": _state(found),
-        "failed": False,
+        "failed": any(each.startswith(ENDED) for each in ended),  # perhaps because of another answer
         "fingerprint": alike,
         "like_solution": bool(alike) and alike == likeness.of_solution(item),
     }

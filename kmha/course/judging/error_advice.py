@@ -27,6 +27,12 @@ _RULES: tuple[_Advice, ...] = (
         "built.",
     ),
     (
+        "error-weight-axes",
+        r"Layer (\w+) weight shape \((\d+), (\d+), (\d+)\) is not compatible with provided weight shape \(\3, \2, \4\)",
+        "In `{0}`, the first two axes of a kernel are exchanged: ({1}, {2}, {3}) and ({2}, {1}, {3}). The built-in "
+        "layer keeps features first, (I, H, O), and yours heads first, (H, I, O). Exchange the axes of what it gets.",
+    ),
+    (
         "error-weight-shape",
         r"Layer (\w+) weight shape (\([\d, ]+\)) is not compatible with provided weight shape (\([\d, ]+\))",
         "In `{0}`, a weight has the shape {1}, expected {2}. Compare the sizes that its layers are made with.",
@@ -322,6 +328,12 @@ _RULES: tuple[_Advice, ...] = (
         "error-no-argument",
         r"TypeError: (?:[\w<>]+\.)*([\w<>]+)\(\) got an unexpected keyword argument '(\w+)'",
         "`{0}` has no argument called `{1}`. Compare the names with those in its `def` or its documentation.",
+    ),
+    (
+        "error-mask-by-position",
+        r"TypeError: MultiHeadAttention\.call\(\) got multiple values for argument '((?:query|value|key)_mask)'",
+        "You pass a mask by its position, and there Keras' attention takes another one, `{0}`. Pass it by its name: "
+        "`attention_mask=…`.",
     ),
     (
         "error-argument-twice",
