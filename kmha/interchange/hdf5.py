@@ -1,9 +1,13 @@
 """Read arrays from an HDF5 file that nobody vouches for: no links, no more objects than a model has, no bombs."""
 
+import contextlib
 import math
+import mmap
 import re
+import struct
 import zlib
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +19,8 @@ from kmha.interchange.errors import LONGEST_NAME, MOST_ARRAYS, FileError, check_
 _CHUNKED = 1000  # the factor by which HDF5 compresses zeros; Keras itself compresses nothing
 _LONGEST_PATH = 3 * LONGEST_NAME  # a file of Keras 2 has each name twice in a path
 _MOST_CHUNKS = 10**6  # maximum number of chunks of all arrays; HDF5 takes 100 bytes for each when it reads
+_HEAP = struct.Struct("<4sB3xQ")  # the start of a heap of texts: its mark, version and size
+_IN_HEAP = struct.Struct("<HHIQ")  # the start of what is in it: index (0 for free room), references, nothing, and size
 _DEPTH = 64  # maximum depth of nested groups
 _MOST_OBJECTS = 10 * MOST_ARRAYS  # maximum number of arrays and groups; each layer has two groups
 
@@ -22,6 +28,33 @@ _MOST_OBJECTS = 10 * MOST_ARRAYS  # maximum number of arrays and groups; each la
 def h5py() -> Any:
     """Return the library, or raise an error that says how to install it."""
     return optional("h5py", "convert")
+
+
+def check_heaps(source: Path | bytes) -> None:
+    """Raise a FileError if HDF5 would walk through a heap of texts in a file, or in its bytes, forever."""
+    with contextlib.ExitStack() as stack:
+        data: Any = source
+        if isinstance(source, Path):
+            file = stack.enter_context(open(source, "rb"))
+            if not source.stat().st_size:
+                return  # which cannot be mapped
+            data = stack.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        place = data.find(b"GCOL\1")
+        while 0 <= place <= len(data) - _HEAP.size:
+            end, inside = min(place + _HEAP.unpack_from(data, place)[2], len(data)), place + _HEAP.size
+            while inside <= end - _IN_HEAP.size:
+                index, _, _, size = _IN_HEAP.unpack_from(data, inside)
+                step = _IN_HEAP.size + -(-size // 8) * 8 if index else size
+                if step < _IN_HEAP.size:
+                    raise FileError("it has a heap of texts with free room of no size. It is damaged. Save it again.")
+                inside += step
+            place = data.find(b"GCOL\1", place + 1)
+
+
+def check_file(file: Any) -> None:
+    """Raise a FileError if an open file counts in other sizes than of 8 bytes, as `check_heaps` expects."""
+    if file.id.get_create_plist().get_sizes() != (8, 8):
+        raise FileError("it counts in unusual sizes, as no HDF5 file of Keras does. Save it again.")
 
 
 def datasets(file: Any, skipped: Collection[str] = ()) -> Iterator[tuple[str, Any]]:

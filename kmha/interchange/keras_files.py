@@ -75,9 +75,14 @@ _LAYERS = (
 LAYERS = tuple(dict.fromkeys(layer for layer, _ in _LAYERS))
 
 
-def read_h5(path: Path | io.BytesIO, noted: Mapping[str, str] | None = None) -> Weights:
-    """Read the variables of an HDF5 file that Keras wrote. If it lacks layer names, `noted` has them, keyed by path."""
-    with hdf5.h5py().File(path, "r") as file:
+def read_h5(source: Path | bytes, noted: Mapping[str, str] | None = None) -> Weights:
+    """Read the variables of an HDF5 file that Keras wrote, or of its bytes.
+
+    If it lacks layer names, `noted` has them, keyed by path.
+    """
+    hdf5.check_heaps(source)
+    with hdf5.h5py().File(io.BytesIO(source) if isinstance(source, bytes) else source, "r") as file:
+        hdf5.check_file(file)
         datasets = _variables(file)
         legacy = "layer_names" in file.attrs or "model_weights" in file
         named = _legacy_names(datasets) if legacy else _names(file, datasets, noted or {})
@@ -95,7 +100,7 @@ def read_keras(path: Path) -> Weights:
                 found = ", ".join(f"{name!a:.80}" for name in [*members][:6])
                 raise FileError(f"it has no {needed}, which every .keras file has. Received: {found or 'no files'}.")
             check_declared(needed, members[needed].file_size, members[needed].compress_size)
-        return read_h5(io.BytesIO(archive.read(_MEMBER)), dict(_noted(_config(archive), "")))
+        return read_h5(archive.read(_MEMBER), dict(_noted(_config(archive), "")))
 
 
 def dump(weights: Weights, layer: str | None = None) -> bytes:

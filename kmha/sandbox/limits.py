@@ -119,15 +119,15 @@ def lock(scratch: Path, seconds: float | None, readable: Sequence[str] = (), thr
 def _limit(seconds: float | None) -> None:
     import resource  # does not exist on Windows
 
-    used = _address_space()
+    used, data = _used()
     # With a limit of 0, a core dump could still go to a program, which Linux does not start with 1.
     limits = [(resource.RLIMIT_FSIZE, FILE), (resource.RLIMIT_NOFILE, OPEN), (resource.RLIMIT_CORE, 1)]
     if seconds is None:
         limits.append((resource.RLIMIT_DATA, DATA))
     else:
         limits.append((resource.RLIMIT_CPU, int(4 * seconds) + 2))  # of all threads; the supervisor limits elapsed time
-    if used and seconds is not None:
-        limits.append((resource.RLIMIT_AS, used + MEMORY))
+    if used and seconds is not None:  # the room of libraries that it unmaps is not for its data
+        limits += [(resource.RLIMIT_AS, used + MEMORY), (resource.RLIMIT_DATA, data + MEMORY)]
     if not _seccomp_works():
         limits.append((resource.RLIMIT_NPROC, PROCESSES))
     for kind, limit in limits:
@@ -136,11 +136,12 @@ def _limit(seconds: float | None) -> None:
         resource.setrlimit(kind, (limit, limit))
 
 
-def _address_space() -> int:
-    """Return the size of this process in bytes, or 0 if the system does not report it."""
+def _used() -> tuple[int, int]:
+    """Return the size of this process in bytes, and of the data in it, or zeros if the system does not report them."""
     with contextlib.suppress(OSError):
-        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
+        pages = [int(each) * os.sysconf("SC_PAGE_SIZE") for each in Path("/proc/self/statm").read_text().split()]
+        return pages[0], pages[5]
+    return 0, 0
 
 
 def _seccomp_works() -> bool:

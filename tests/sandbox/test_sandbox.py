@@ -180,6 +180,31 @@ def test_threads_are_limited(sandbox):
     assert "threads" in _says(sandbox.run("f", code, _calls()))
 
 
+UNMAPPED = """
+def f():
+    import ctypes
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    with open("/proc/self/maps") as file:
+        lines = [line.split() for line in file]
+    for place in [each[0] for each in lines if "openblas" in each[-1]]:
+        start, end = (int(number, 16) for number in place.split("-"))
+        libc.munmap(start, end - start)
+    made = 0
+    while libc.mmap(None, 1 << 20, 3, 0x22, -1, 0) not in (None, 2**64 - 1):
+        made += 1
+    return made
+"""
+
+
+@pytest.mark.skipif(limits.missing() != [], reason="reads /proc")
+def test_the_room_of_libraries_is_not_for_data(sandbox):
+    """An answer unmapped the files of its libraries, and filled 3.4 GB instead of 2."""
+    assert sandbox.run("f", UNMAPPED, _calls()).results[0].value <= limits.MEMORY >> 20
+
+
 UNREAD_REQUESTS = """
 import fcntl, os, struct, time
 for name in os.listdir("/proc/self/fd"):
