@@ -138,6 +138,12 @@ EXERCISE = Exercise(
             {KEY: KEY.replace(" * scale", "")},
         ),
         Wrong(
+            "logits-times-key",
+            "You multiplied the gradient of the logits by the keys. The logits are query times key, so the gradient of the "
+            "key has the query as its factor.",
+            {KEY: 'of_key = np.einsum("BHTS,BSHO->BSHO", of_logits, key) * scale'},
+        ),
+        Wrong(
             "gradient-of-the-key",
             "You returned the gradient of K. One step is missing: from K to the kernel.",
             {LAST: "return of_key"},

@@ -168,6 +168,24 @@ def test_errors_of_tensorflow(function, id):
             "error-one-tensor-unpacked",
         ),
         ("ValueError", "`kernel` has the shape (12, 2, 13), expected (12, 11, 13).", "", "error-weight-shape"),
+        (
+            "ValueError",
+            "Layer attend weight shape (5, 12, 4) is not compatible with provided weight shape (12, 5, 4).",
+            "new.set_weights(old.get_weights())",
+            "error-weight-axes",
+        ),
+        (
+            "ValueError",
+            "Layer attend weight shape (5, 12, 4) is not compatible with provided weight shape (12, 4, 5).",
+            "",
+            "error-weight-shape",
+        ),
+        (
+            "TypeError",
+            "MultiHeadAttention.call() got multiple values for argument 'query_mask'",
+            "self.mha1(x, x, x, look_ahead_mask, training=training)",
+            "error-mask-by-position",
+        ),
     ],
 )
 def test_errors_of_layers(kind, says, text, id):
