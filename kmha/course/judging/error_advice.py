@@ -29,8 +29,8 @@ _RULES: tuple[_Advice, ...] = (
     (
         "error-weight-axes",
         r"Layer (\w+) weight shape \((\d+), (\d+), (\d+)\) is not compatible with provided weight shape \(\3, \2, \4\)",
-        "In `{0}`, the first two axes of a kernel are exchanged. The built-in layer keeps features first, (I, H, O), and "
-        "yours heads first, (H, I, O). Exchange the axes of what it gets.",
+        "In `{0}`, the first two axes of a kernel are exchanged. The built-in layer keeps features first, (I, H, O), "
+        "and yours heads first, (H, I, O). Exchange the axes of what it gets.",
     ),
     (
         "error-weight-shape",
