@@ -13,6 +13,6 @@ To add a choice, write an entry into the module of its chain, such as
 """
 
 from kmha.verify.choices import attention, blocks, embeddings  # noqa: F401 - each adds its choices
-from kmha.verify.choices.entry import CHOICES, Choice, checked, checked_any, combinations, makes, register
+from kmha.verify.choices.entry import CHOICES, Choice, checked, combinations, makes, register
 
-__all__ = ["CHOICES", "Choice", "checked", "checked_any", "combinations", "makes", "register"]
+__all__ = ["CHOICES", "Choice", "checked", "combinations", "makes", "register"]

@@ -1,6 +1,7 @@
 """The design choices: the `Choice` class, and `register`, which adds a choice."""
 
 import dataclasses
+import difflib
 import itertools
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
@@ -50,33 +51,23 @@ def register(
     CHOICES[id] = new
 
 
-def checked(ids: Sequence[str], chain: str) -> tuple[str, ...]:
-    """Return the ids of choices, after a check that a chain has them.
+def checked(ids: Sequence[str], chain: str = "") -> tuple[str, ...]:
+    """Return the ids of choices, after a check that each exists, and that a chain has it if one is given.
 
     Raises:
         ValueError: There is no such choice.
 
     >>> checked(["post-norm"], "encoder")
     ('post-norm',)
+    >>> checked(["prenorm"])
+    Traceback (most recent call last):
+    ValueError: expected the id of a design choice, such as pre-norm or post-norm. Received: 'prenorm'.
     """
-    known = [choice.id for choice in CHOICES.values() if _is_own(choice, chain)]
+    known = [choice.id for choice in CHOICES.values() if not chain or _is_own(choice, chain)]
     for id in ids:
         if id not in known:
-            raise ValueError(
-                f"expected the id of a design choice: {', '.join(known) or 'none here'}. Received: {id!r}."
-            )
-    return tuple(ids)
-
-
-def checked_any(ids: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids of choices, after a check that each exists, whatever chain has it.
-
-    Raises:
-        ValueError: There is no such choice.
-    """
-    for id in ids:
-        if id not in CHOICES:
-            raise ValueError(f"expected the id of a design choice: {', '.join(CHOICES)}. Received: {id!r}.")
+            near, of = difflib.get_close_matches(id, known, 2) or known[:2], f" of {chain}" if chain else ""
+            raise ValueError(f"expected the id of a design choice{of}, such as {' or '.join(near)}. Received: {id!r}.")
     return tuple(ids)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from kmha.verify.chains import caches
 from kmha.verify.chains.attention import ImpossibleError, run
-from kmha.verify.choices import checked, checked_any, makes
+from kmha.verify.choices import checked, makes
 from kmha.verify.diagnosing import additive, evidence, frameworks, matching, rendering, report, sureness
 from kmha.verify.diagnosing.block_candidate import CROSSING, BlockCandidate, chain_of
 from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of, kind_of_made
@@ -226,7 +226,7 @@ def diagnose(
     def read(chain: str = "", further: Mapping[str, Any] = NOTHING, said: Mapping[str, str] = NOTHING) -> Candidate:
         found = candidate_of(called, {**always_given, **further}, mask, {**(roles or {}), **said}, chain)
         always = ("always-causal",) if found.said_causal and found.chain == "encoder" else ()
-        found.expected = tuple(id for id in checked_any((*expect, *always)) if makes(found.chain, id))
+        found.expected = tuple(id for id in checked((*expect, *always)) if makes(found.chain, id))
         return found
 
     asked: dict[str, Any] = {"mask": mask, "expect": expect, "float16": float16, "seed": seed}
@@ -322,7 +322,7 @@ def _by_parts(
 
     `asked` are the options of `diagnose` that hold for each part, too.
     """
-    checked_any(asked["expect"])
+    checked(asked["expect"])
 
     def diagnose_part(kind: type) -> Diagnosis:
         tell(f"{kind.__name__} in {error.model.name}")

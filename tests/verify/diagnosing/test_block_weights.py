@@ -168,7 +168,7 @@ def test_a_choice_other_than_the_expected_one_is_a_mistake():
     assert diagnose(Usual, expect=["pre-norm"]).right
     assert diagnose(Usual, expect=["post-norm"]).ids == ("norm-before",)
     assert diagnose(NormOfOutput, expect=["post-norm"]).ids == ("norm-inside-residual",)
-    with pytest.raises(ValueError, match=r"expected the id of a design choice: pre-norm, .* Received: 'prenorm'"):
+    with pytest.raises(ValueError, match=r"design choice, such as pre-norm or .* Received: 'prenorm'"):
         diagnose(Usual, expect=["prenorm"])
 
 

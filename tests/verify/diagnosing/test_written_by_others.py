@@ -75,7 +75,7 @@ def test_a_mistake_is_named(candidate, module, name, arguments, ids):
     ("module", "name", "says"),
     [
         ("torch_notebooks", "PositionwiseFeedForward", "is a feed-forward network without attention"),
-        ("keras_canonical", "point_wise_feed_forward_network", "takes sizes alone"),
+        ("keras_canonical", "point_wise_feed_forward_network", "is a feed-forward network without attention"),
     ],
 )
 def test_code_without_attention_is_told_apart(candidate, module, name, says):
