@@ -98,7 +98,7 @@ def shown_by_calls(model: LayerCandidate) -> Match | None:
 
 
 def judged(model: LayerCandidate, takes: str, diagnose: Callable[[type], Any]) -> tuple[Any, str] | None:
-    """Return the diagnosis of the first part that is wrong, or else of the first that can be read.
+    """Return the diagnosis of the first part that is wrong, or else differs, or is right, or can be read at all.
 
     Returns:
         The diagnosis, and a text on all parts, or `None` if no part can be read.
@@ -112,10 +112,11 @@ def judged(model: LayerCandidate, takes: str, diagnose: Callable[[type], Any]) -
             unread[kind.__name__] = "could not be read"
     if not found:
         return None
-    says = {"right": "is right", "known": "is wrong", "unknown": "differs from the reference"}
+    says = {"known": "is wrong", "unknown": "differs from the reference", "right": "is right"}
     listed = {each.name: says.get(each.verdict, "could not be judged") for each in found}
     verdicts = ", ".join(f"{name} {verdict}" for name, verdict in {**listed, **unread}.items())
-    first = next((each for each in found if each.verdict == "known"), found[0])
+    order = [*says]
+    first = min(found, key=lambda each: order.index(each.verdict) if each.verdict in order else len(order))
     return first, (
         f"{model.name} takes {takes}, so that kmha diagnosed its parts: {verdicts}. What it does beside them was not "
         "judged."

@@ -1,10 +1,13 @@
 """Models that take token ids: their parts are diagnosed."""
 
+import types
+
 import keras
 import pytest
 from keras import layers, ops
 
 from kmha.verify import diagnose
+from kmha.verify.diagnosing import whole_model
 
 
 class Block(layers.Layer):
@@ -92,3 +95,17 @@ def test_options_hold_for_the_parts():
     with pytest.raises(ValueError, match="expected the id of a design choice"):
         diagnose(Model, expect=["post-morn"])
     assert diagnose(Model, mask="hides").candidate.said_meaning == "hides"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "first"),
+    [(["raises", "right"], "right"), (["right", "unknown"], "unknown"), (["unknown", "known"], "known")],
+)
+def test_the_part_that_tells_most_comes_first(monkeypatch, verdicts, first):
+    """The first part could not be run, and the report of the whole model was that."""
+    kinds = [type(f"Part{number}", (), {}) for number in range(len(verdicts))]
+    found = {kind: types.SimpleNamespace(name=kind.__name__, verdict=each) for kind, each in zip(kinds, verdicts)}
+    monkeypatch.setattr(whole_model, "classes_inside", lambda model: kinds)
+    part, says = whole_model.judged(types.SimpleNamespace(name="Model"), "token ids", found.get)
+    assert part.verdict == first
+    assert all(kind.__name__ in says for kind in kinds)
