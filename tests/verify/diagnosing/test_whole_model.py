@@ -103,9 +103,8 @@ def test_options_hold_for_the_parts():
 )
 def test_the_part_that_tells_most_comes_first(monkeypatch, verdicts, first):
     """The first part could not be run, and the report of the whole model was that."""
-    kinds = [type(f"Part{number}", (), {}) for number in range(len(verdicts))]
-    found = {kind: types.SimpleNamespace(name=kind.__name__, verdict=each) for kind, each in zip(kinds, verdicts)}
-    monkeypatch.setattr(whole_model, "classes_inside", lambda model: kinds)
+    found = {type(f"Part{each}", (), {}): types.SimpleNamespace(name=f"Part{each}", verdict=each) for each in verdicts}
+    monkeypatch.setattr(whole_model, "classes_inside", lambda model: [*found])
     part, says = whole_model.judged(types.SimpleNamespace(name="Model"), "token ids", found.get)
     assert part.verdict == first
-    assert all(kind.__name__ in says for kind in kinds)
+    assert all(kind.__name__ in says for kind in found)
