@@ -15,7 +15,7 @@ PADDING = r"pad(s|ded|ding)?\b"
 HIDDEN = rf"\b({PADDING}|masked|hid(e|es|den)\b|ignored?\b|exclude|block(s|ed)?\b)"
 VISIBLE = r"\b(attend|keeps?\b|kept\b|valid|real|allowed|visible|take part|takes part|included?\b|participat)"
 ADDED = r"(?<![\w.])0(\.0)?\s*(/|or|and)\s*-\s*(inf|∞|[1-9])"  # the numbers of a mask that is added
-BETWEEN = rf"(?:(?!{TRUE}|{FALSE})[^.,;|/\n]){{0,60}}?"
+BETWEEN = rf"(?:(?!{TRUE}|{FALSE}|\s\*\s)[^.,;|/\n]){{0,60}}?"  # not in a product
 NOT = r"\b(not|never|no|cannot|can't)\b[^.,;]{0,12}$"
 
 

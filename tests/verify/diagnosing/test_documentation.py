@@ -10,6 +10,7 @@ from kmha.verify.diagnosing.documentation import masks, meanings_of_mask, stated
 @pytest.mark.parametrize(
     ("line", "meaning"),
     [
+        ("x = y  # (1 - mask) * -inf computes 0 * -inf = NaN at allowed places", None),
         ("mask: bool (N, L), True at padded positions", "hides"),
         ("mask: (B, T), 1 for tokens to attend to, 0 for padding", "attends"),
         ("mask: 0 where attention is not allowed", "attends"),
