@@ -12,7 +12,7 @@ import itertools
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 from kmha.verify.chains.attention import Trial
 from kmha.verify.choices import combinations
 from kmha.verify.diagnosing import documentation, frameworks, naming
-from kmha.verify.diagnosing.calling import EMPTY, METHODS, CandidateError
+from kmha.verify.diagnosing.calling import EMPTY, METHODS, CandidateError, roles_by_place
 from kmha.verify.diagnosing.conventions import (
     BATCH,
     HEADS,
@@ -282,11 +282,12 @@ class Candidate:
         """Return what a mask may mean by the docstrings and comments of the candidate, or nothing."""
         return documentation.meanings_of_mask(self._definition, name) if name else ()
 
-    def told_masks(self) -> dict[str, str]:
-        """Return the arguments of unknown names that are masks by docstrings or comments, keyed by role."""
+    def roles_beside_names(self, known: Container[str]) -> dict[str, str]:
+        """Return roles of arguments whose names tell nothing: masks by docstrings or comments, and inputs by place."""
         optional = (n for n, each in self.call_parameters.items() if each.default is None or each.default is EMPTY)
         names = [n for n in optional if naming.argument(n) is None and n not in self.roles.values()]
-        return {role: n for role, n in documentation.masks(self._definition, names).items() if role not in self.roles}
+        told = {role: n for role, n in documentation.masks(self._definition, names).items() if role not in self.roles}
+        return told | roles_by_place(self.call_parameters, {**self.roles, **told}, known)
 
     @functools.cached_property
     def returns_logits(self) -> bool:

@@ -1,6 +1,6 @@
 """Say what the calls of a diagnosis tested, and what they could not test, for the verdict "right"."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kmha.verify.chains import caches
@@ -12,6 +12,7 @@ from kmha.verify.diagnosing.sureness import left_out
 from kmha.verify.diagnosing.weights import NEUTRAL
 
 if TYPE_CHECKING:
+    from kmha.verify.diagnosing.candidate import Candidate
     from kmha.verify.diagnosing.diagnosis import Diagnosis
 
 _FEATURES: dict[str, Callable[[Trial], bool]] = {
@@ -52,15 +53,7 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
     elif unknown := _unknown(found):
         names = " and ".join(f"`{name}`" for name in unknown[:MANY])
         gaps.append((f"{names} (kmha does not know, and left out)", False))
-    if candidate.chain == "attention":
-        if not candidate.accepts.cross:
-            gaps.append(("cross-attention (it takes no separate key)", False))
-        elif not candidate.accepts.value:
-            gaps.append(("a value other than the key (it takes no separate value)", False))
-        for role in ("key", "value"):
-            parameter = candidate.call_parameters.get(candidate.roles.get(role, ""))
-            if parameter is not None and parameter.default is not EMPTY:
-                gaps.append((f"calls without `{parameter.name}`", False))
+    gaps += [(says, False) for says in _inputs(candidate)]
     accepts = getattr(candidate, "block_accepts", None)
     guesses = getattr(candidate, "made_guesses", {})
     if windows := [name for name in guesses if "window" in name.lower() and guesses[name] not in WINDOWS]:
@@ -83,6 +76,20 @@ def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
     if "dropout in training" not in covered:
         gaps.append(("dropout", False))
     return gaps
+
+
+def _inputs(candidate: "Candidate") -> Iterator[str]:
+    """Yield which inputs of attention could not be tested."""
+    if candidate.chain != "attention":
+        return
+    if not candidate.accepts.cross:
+        yield "cross-attention (it takes no separate key)"
+    elif not candidate.accepts.value:
+        yield "a value other than the key (it takes no separate value)"
+    for role in ("key", "value"):
+        parameter = candidate.call_parameters.get(candidate.roles.get(role, ""))
+        if parameter is not None and parameter.default is not EMPTY:
+            yield f"calls without `{parameter.name}`"
 
 
 def _no_mask(found: "Diagnosis") -> str:

@@ -35,7 +35,6 @@ from kmha.verify.diagnosing.calling import (
     parameters,
     positional_only,
     random_names,
-    roles_by_place,
     with_copies,
     without_neutral,
 )
@@ -79,8 +78,7 @@ class FunctionCandidate(Candidate):
             self.roles["padding"] = self.roles.pop("lengths")
         weights = {name for name in self.call_parameters if naming.weight(name)[0] and name not in self.roles.values()}
         late = self._after_weights(weights)
-        told = self.told_masks()
-        self.by_place = told | roles_by_place(self.call_parameters, {**self.roles, **told}, {*given, *weights, *late})
+        self.by_place = self.roles_beside_names({*given, *weights, *late})
         if len(late) == 1 and "heads" not in self.roles:
             self.by_place["heads"] = late[0]
         self.roles |= self.by_place

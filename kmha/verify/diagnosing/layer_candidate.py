@@ -34,7 +34,6 @@ from kmha.verify.diagnosing.calling import (
     input_arguments,
     mask_arguments,
     positional_only,
-    roles_by_place,
     with_copies,
     without_neutral,
 )
@@ -116,8 +115,7 @@ class LayerCandidate(Candidate):
             n: v for n, v in self.given.items() if n in self.call_parameters and n not in self.constructor_parameters
         }
         self.roles = call_roles(self._named_inputs(), said)
-        told = self.told_masks()
-        self.by_place = told | roles_by_place(self.call_parameters, {**self.roles, **told}, self.call_given)
+        self.by_place = self.roles_beside_names(self.call_given)
         self.roles |= self.by_place
         self.roles |= _ids_of(self.call_parameters, self.roles)
         made, self.neutral_temperature = without_neutral(
