@@ -5,8 +5,8 @@
 # training again. How do you know that you succeeded?
 #
 # **The idea.** A Keras model knows how its layers are connected. `keras.models.clone_model(model, clone_function=…)`
-# makes the same connections again, and asks your function for each layer but the inputs, which may get other names: it
-# gets the old one and returns a new one. So you return an `OwnAttention` where the old layer is a
+# makes the same connections again. It calls your function with each old layer, and uses the layer that your function
+# returns. It does not ask for the inputs, whose names may change. So you return an `OwnAttention` where the old layer is a
 # `keras.layers.MultiHeadAttention`, and the same layer made anew everywhere else. The clone has *new* weights, so all
 # of them have to be taken over: those of the attention with `take_weights`, those of the other layers with
 # `set_weights`.

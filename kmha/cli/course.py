@@ -76,8 +76,8 @@ def list_(assignment: str | None) -> None:
 def check(exercise: str | None, **options: Any) -> None:
     """Check an answer: show its points, the checks that fail, and the mistake behind them.
 
-    Your code runs in a sandbox. Each check draws new inputs; use the printed seed to draw the same ones again. The exit
-    status is 1 if an answer does not pass.
+    Without EXERCISE, the first exercise that you have not passed is checked. Your code runs in a sandbox. Each check
+    draws new inputs; use the printed seed to draw the same ones again. The exit status is 1 if an answer does not pass.
 
     \b
     Examples:
@@ -103,7 +103,10 @@ def watch(**options: Any) -> None:
 @course.command()
 @_EXERCISE
 def hint(exercise: str | None) -> None:
-    """Show the next of three hints and record that you saw it."""
+    """Show the next of three hints and record that you saw it.
+
+    Without EXERCISE, the hint is for the first exercise that you have not passed. Hints cost no points.
+    """
     from kmha.cli import course_learner
 
     raise SystemExit(course_learner.hint(exercise))

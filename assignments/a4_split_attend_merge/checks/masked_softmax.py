@@ -158,14 +158,14 @@ EXERCISE = Exercise(
             "A row with nothing to attend to attends to everything equally, because all its logits are the same "
             "finite number. Its scores must be 0.",
             {MASKED: MASKED.replace("-np.inf", "-1e9")},
-            "the usual -1e9",
+            "code that fills masks with -1e9",
         ),
         Wrong(
             "empty-row-as-unmasked",
             "A row with nothing to attend to attends as if there were no mask, because you added the same number to "
             "all its logits. Its scores must be 0.",
             {MASKED: "masked = logits + np.where(mask[:, None], 0.0, -1e9)"},
-            "the usual -1e9, added",
+            "code that adds -1e9",
         ),
         Wrong(
             "fill-too-small",
