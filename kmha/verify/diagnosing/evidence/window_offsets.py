@@ -26,10 +26,12 @@ def find(candidate: Candidate, results: Sequence[TrialResult]) -> Finding | None
     layer: Any = candidate
     held = _held(layer.make(results[0].trial)[0])
     sides = next((side for name, value in held.items() if WINDOW.search(name) and (side := _sides(value))), None)
-    sizes = {number for value in held.values() if hasattr(value, "dtype") for number in getattr(value, "shape", ())}
-    for name, index in _indices(held):
-        count = int(np.prod([2 * side - 1 for side in sides or ()]))
-        if sides is None or index.shape != (np.prod(sides),) * 2 or count not in sizes:
+    if sides is None:
+        return None
+    count = int(np.prod([2 * side - 1 for side in sides]))
+    shapes = [shape for value in held.values() if isinstance(shape := getattr(value, "shape", None), tuple)]
+    for name, index in _indices(held) if any(count in shape for shape in shapes) else ():
+        if index.shape != (np.prod(sides),) * 2:
             continue
         if all(_shares(index, _offsets(sides, order)) for order in ("C", "F")):
             says = f"`{name}` has {len(np.unique(index))} entries for {count} offsets in a window {sides}."

@@ -1,6 +1,7 @@
 """Attention in windows of two dimensions, with a table of biases for their offsets."""
 
 import math
+import types
 
 import keras
 import numpy as np
@@ -20,6 +21,7 @@ class Window(torch.nn.Module):
     def __init__(self, dim, window_size, num_heads):
         super().__init__()
         self.num_heads, self.window_size = num_heads, window_size
+        self.spare = types.SimpleNamespace(dtype="float32", shape=None)  # as layers that are not built have
         height, width = window_size
         self.to_qkv = torch.nn.Linear(dim, 3 * dim)
         self.out = torch.nn.Linear(dim, dim)
