@@ -2,10 +2,11 @@
 
 import keras
 import pytest
-import torch
 from keras import ops
 
 from kmha.verify import diagnose
+
+torch = pytest.importorskip("torch")
 
 
 class Aligner(torch.nn.Module):

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from kmha.verify import diagnose
 from kmha.verify.diagnosing.caches.one_token import as_sequence
+
+torch = pytest.importorskip("torch")
 
 
 def turn_by_rope(vectors, place):

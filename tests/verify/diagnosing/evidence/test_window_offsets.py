@@ -6,10 +6,10 @@ import types
 import keras
 import numpy as np
 import pytest
-import torch
-from torch.nn import functional
 
 from kmha.verify import diagnose
+
+torch = pytest.importorskip("torch")
 
 
 class Window(torch.nn.Module):
@@ -57,7 +57,11 @@ class Cosines(Window):
         self.temperature = torch.nn.Parameter(torch.full((num_heads, 1, 1), 2.0))
 
     def logits(self, q, k):
-        return functional.normalize(q, dim=-1) @ functional.normalize(k, dim=-1).mT * self.temperature.exp()
+        return (
+            torch.nn.functional.normalize(q, dim=-1)
+            @ torch.nn.functional.normalize(k, dim=-1).mT
+            * self.temperature.exp()
+        )
 
 
 class OfASquare(keras.layers.Layer):
