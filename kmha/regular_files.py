@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO
 
 MAX_BYTES = 4 << 20  # maximum size of a file in a learner's folder
+USUAL_ZIPS = (0, 8)  # stored and deflated; `zipfile` unpacks what is compressed otherwise without a limit
 
 
 def open_regular(path: Path, *, follow: bool = False, folder: int | None = None) -> IO[bytes]:

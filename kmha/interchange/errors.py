@@ -6,11 +6,12 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kmha.regular_files import USUAL_ZIPS
+
 LIMIT = 2**30  # bytes; smaller arrays are never refused
 GROWTH = 100  # no weights compress by this factor
 MADE = 4  # no conversion makes arrays that together are this many times as large as the weights
 MOST_ARRAYS, LONGEST_NAME = 20_000, 1_000  # finding the layout takes time for each array and each letter
-USUAL = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # Python unpacks other compressions without a limit
 
 
 class LayoutError(ValueError):
@@ -107,7 +108,7 @@ def check_members(archive: zipfile.ZipFile) -> None:
 
     Overlapping members share stored bytes. Python refuses them only since 3.11.8 and 3.12.2.
     """
-    if packed := next((entry.filename for entry in archive.infolist() if entry.compress_type not in USUAL), None):
+    if packed := next((entry.filename for entry in archive.infolist() if entry.compress_type not in USUAL_ZIPS), None):
         raise FileError(f"its member {packed!a:.80} is compressed in an unusual way, so it is not read. Save it again.")
     file: Any = archive.fp
     stored, there = sum(entry.compress_size for entry in archive.infolist()), os.fstat(file.fileno()).st_size

@@ -112,10 +112,11 @@ def _exchange(sink: int, source: int, message: bytes, wait: Wait) -> bytes:
     exceeded: list[_ExceededError] = []
 
     def watch(*files: Sequence[int]) -> None:
-        try:
-            wait(*files) if not exceeded else None
-        except _ExceededError as error:
-            exceeded.append(error)
+        if not exceeded:
+            try:
+                wait(*files)
+            except _ExceededError as error:
+                exceeded.append(error)
 
     def receive(size: int) -> bytes:
         found = bytearray()

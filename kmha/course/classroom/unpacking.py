@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn, Self
 
-from kmha.regular_files import open_below
+from kmha.regular_files import USUAL_ZIPS, open_below
 
 # Limits of a submission.
 MAX_FILES = 5_000
@@ -376,7 +376,7 @@ def _why_refused(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
         return reason
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
         return "it is not a regular file"
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile unpacks others without a limit
+    if info.compress_type not in USUAL_ZIPS:
         return "its compression is not the usual one. Ask for a .zip made without special options"
     return "it is encrypted" if info.flag_bits & _ENCRYPTED else ""
 

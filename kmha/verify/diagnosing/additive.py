@@ -67,12 +67,12 @@ class AdditiveCandidate(FunctionCandidate):
         call: Function of the query, or of the only input, of the key, and of masks.
     """
 
+    chooses = False
+
     def __init__(self, callee: Callee, readings: list[Weights], call: Any, name: str, *said: Any) -> None:
         self.readings, self.kind = readings, type(callee.original)
         super().__init__(call, name, *said)
         self.frameworks, self.framework = (callee.framework,), callee.framework
-
-    chooses = False
 
     @property
     def _definition(self) -> Any:
@@ -101,11 +101,11 @@ def additive_candidate(thing: Any, name: str, given: Mapping[str, Any], *said: A
     with contextlib.suppress(Exception, SystemExit), quietly():  # untrusted code may raise anything
         if "tanh" not in frameworks.source_of(kind) or not (isinstance(thing, type) or is_layer(thing)):
             return None
-        if adapter_of(kind).framework not in ("keras", "torch"):
+        adapter = adapter_of(kind)
+        if adapter.framework not in ("keras", "torch"):
             return None
         callee = Callee(thing, given, "float64")
         call = _call_of(callee)
-        adapter = adapter_of(kind)
         readings = [*_readings(adapter.variables(callee.original), len(_inputs(callee)) > 1)] if call else []
         return AdditiveCandidate(callee, readings, call, name, callee.call_given, *said) if readings else None
     return None

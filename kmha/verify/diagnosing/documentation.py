@@ -1,4 +1,4 @@
-"""What the docstrings and comments of a candidate say about its call: the first axis, and what True in a mask means."""
+"""Read what a candidate's docstrings and comments say about its call: the first axis, and what True in a mask means."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -27,13 +27,13 @@ def says_batch_first(thing: Any) -> bool:
 
 def meanings_of_mask(thing: Any, name: str) -> tuple[str, ...]:
     """Return what a mask may mean by the docstrings and comments of a class's call or a function, as `stated` does."""
-    return stated([*_documented(thing), *_commented(thing)], name)
+    return stated(_lines(thing), name)
 
 
 def masks(thing: Any, names: Iterable[str]) -> dict[str, str]:
     """Return which of these arguments are masks, keyed by role, because docstrings or comments say what True means."""
     found: dict[str, str] = {}
-    lines = [*_documented(thing), *_commented(thing)]
+    lines = _lines(thing)
     for name in names:
         if stated(lines, name) in (("attends",), ("hides",), ("adds",)):
             is_padding = any(re.search(rf"\b{re.escape(name)}\b.*\b{PADDING}", line.lower()) for line in lines)
@@ -44,6 +44,11 @@ def masks(thing: Any, names: Iterable[str]) -> dict[str, str]:
 def said(thing: Any) -> list[str]:
     """Return the lines of the docstrings of a class's call or a function, and its comments."""
     return [*_documented(thing), *(line.partition("#")[2] for line in _commented(thing))]
+
+
+def _lines(thing: Any) -> list[str]:
+    """Return the lines of docstrings, and those of code with a comment."""
+    return [*_documented(thing), *_commented(thing)]
 
 
 def _documented(thing: Any) -> list[str]:

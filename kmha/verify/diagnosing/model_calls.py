@@ -1,4 +1,4 @@
-"""What calls of a model of token ids show without a reference: which items and tokens reach which outputs.
+"""Call a model of token ids, to see without a reference which items and tokens reach which outputs.
 
 In right code, an item's output depends neither on the other items of the batch nor on its place among them, and the
 tokens of an item with padding still see each other. A model breaks these rules even if each of its parts is right, for
@@ -64,11 +64,12 @@ def takes_ids(model: LayerCandidate, parts: list[Any]) -> bool:
     try:
         with quietly():
             layer = _made(model)
-            if not ModelCalls(model, layer, parts, LENGTH).run:
+            calls = ModelCalls(model, layer, parts, LENGTH)
+            if not calls.run:
                 return False
             for features in {each.shape[-1] for each in model.adapter.variables(layer) if len(each.shape) == 2}:
                 vectors = np.random.default_rng(0).normal(size=(2, LENGTH, features))
-                if ModelCalls(model, layer, parts, LENGTH).answers(vectors, "float32"):
+                if calls.answers(vectors, "float32"):
                     return False
     except (Exception, SystemExit):  # untrusted code may raise anything
         return False

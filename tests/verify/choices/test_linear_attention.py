@@ -8,7 +8,7 @@ elu = pytest.importorskip("torch.nn.functional").elu
 
 
 def linear(q, k, v, lengths=None, tiny=1e-6):
-    """Of (batch, places, heads, features). `lengths` has 1 for real keys."""
+    """Attend from (batch, places, heads, features). `lengths` has 1 for real keys."""
     q, k = 1 + elu(q), 1 + elu(k)
     if lengths is not None:
         k = k * lengths[:, :, None, None]

@@ -1,4 +1,4 @@
-"""What a candidate's docstrings and comments say about its masks."""
+"""Read what a candidate's docstrings and comments say about its masks."""
 
 import numpy as np
 import pytest
