@@ -108,8 +108,10 @@ def check_members(archive: zipfile.ZipFile) -> None:
 
     Overlapping members share stored bytes. Python refuses them only since 3.11.8 and 3.12.2.
     """
-    if packed := next((entry.filename for entry in archive.infolist() if entry.compress_type not in USUAL_ZIPS), None):
-        raise FileError(f"its member {packed!a:.80} is compressed in an unusual way, so it is not read. Save it again.")
+    for entry in archive.infolist():
+        if entry.compress_type not in USUAL_ZIPS:
+            name = f"{entry.filename!a:.80}"
+            raise FileError(f"its member {name} is compressed in an unusual way, so it is not read. Save it again.")
     file: Any = archive.fp
     stored, there = sum(entry.compress_size for entry in archive.infolist()), os.fstat(file.fileno()).st_size
     if stored > there:
