@@ -36,7 +36,13 @@ READS = "kmha reads attention, encoder layers, decoder layers, embeddings and po
 
 
 class CandidateError(ValueError):
-    """A candidate cannot be called, or an argument that kmha needs is missing or invalid."""
+    """A candidate cannot be called, or an argument that kmha needs is missing or invalid.
+
+    Attributes:
+        candidate: The candidate, if it takes something, but its weights are not those of attention.
+    """
+
+    candidate: Any = None
 
 
 class NoWeightsError(CandidateError):

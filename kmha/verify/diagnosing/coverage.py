@@ -43,7 +43,7 @@ def tested(found: "Diagnosis") -> list[str]:
 def untested(found: "Diagnosis") -> list[tuple[str, bool]]:
     """Return what could not be tested, as phrases with the reason, and whether each is important."""
     candidate, covered = found.candidate, tested(found)
-    if candidate.chain in ("embedding", caches.NAME):
+    if candidate.chain in ("embedding", caches.NAME) or not found.results:
         return []
     gaps = []
     if not {"masks", "causal masks", "padding"} & {*covered}:

@@ -25,7 +25,7 @@ import numpy as np
 from kmha.verify.chains import caches
 from kmha.verify.chains.attention import ImpossibleError, run
 from kmha.verify.choices import checked, makes
-from kmha.verify.diagnosing import additive, evidence, frameworks, matching, rendering, report, sureness
+from kmha.verify.diagnosing import additive, evidence, frameworks, matching, patches, rendering, report, sureness
 from kmha.verify.diagnosing.block_candidate import CROSSING, BlockCandidate, chain_of
 from kmha.verify.diagnosing.block_kind import chain_of_made, kind_of, kind_of_made
 from kmha.verify.diagnosing.caches import cache_report
@@ -300,15 +300,30 @@ def _of_vectors(read: Callable[..., Candidate], asked: Mapping[str, Any], *told:
         found = _told_additive(_diagnose(read, asked["float16"], asked["seed"], *told))
     except WholeModelError:
         raise
-    except CandidateError:
-        unread: Candidate | None = None
+    except CandidateError as error:
+        unread = error.candidate
         with contextlib.suppress(CandidateError):
-            unread = read()
-        check_takes_no_images(unread)
-        raise
+            unread = unread or read()
+        of_images = _of_images(unread, asked["seed"])
+        if of_images is None:
+            raise
+        return of_images
     if len(found.errors) == len(found.results) > 0:
-        check_takes_no_images(found.candidate)
+        return _of_images(found.candidate, asked["seed"]) or found
     return found
+
+
+def _of_images(layer: Candidate | None, seed: int) -> Diagnosis | None:
+    """Diagnose a layer that cuts images into patches. Return `None` if the layer runs with vectors.
+
+    Raises:
+        WholeModelError: It runs with images alone, but does not cut them.
+    """
+    shown = patches.examine(layer) if isinstance(layer, LayerCandidate) else None
+    if isinstance(layer, LayerCandidate) and shown is not None:
+        return _of_model(layer, shown, seed)
+    check_takes_no_images(layer)
+    return None
 
 
 def _by_parts(
@@ -346,10 +361,11 @@ def _by_parts(
     return dataclasses.replace(first, name=f"{first.name} in {error.model.name}", further=(*first.further, says))
 
 
-def _of_model(model: LayerCandidate, shown: Match, seed: int, says: str) -> Diagnosis:
-    """Return the diagnosis of a whole model with a mistake that its calls show. `says` is a text on its parts."""
+def _of_model(model: LayerCandidate, shown: Match, seed: int, says: str = "") -> Diagnosis:
+    """Return the diagnosis of a layer by what its calls show without a reference. `says` is a text on its parts."""
     known: dict[str, Any] = {"convention": model.convention, "candidate": model, "seed": seed}
-    return Diagnosis(model.name, KNOWN, (shown,), (), NO_SIZES, **known, further=(says,) if says else ())
+    verdict = KNOWN if shown.mistakes else RIGHT
+    return Diagnosis(model.name, verdict, (shown,), (), NO_SIZES, **known, further=(says,) if says else ())
 
 
 def _of_cache(decoding: Decoding, name: str, seed: int, *tell: Any) -> Diagnosis:

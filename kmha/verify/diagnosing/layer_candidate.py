@@ -138,7 +138,14 @@ class LayerCandidate(Candidate):
             0, mask_meaning=self.meanings("mask")[0], padding_meaning=self.meanings("padding")[0]
         )
         if not is_class and not self.adapter.is_weightless(self.thing):
-            self.weights = self._read()
+            self.weights = self._weights_of_layer()
+
+    def _weights_of_layer(self) -> dict[str, np.ndarray]:
+        try:
+            return self._read()
+        except CandidateError as error:
+            error.candidate = self
+            raise
 
     def _without_told(self) -> Mapping[str, Any]:
         """Return what was given without what no argument takes: the user tells the number of heads, or `causal`."""

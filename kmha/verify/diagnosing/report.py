@@ -118,6 +118,8 @@ def how_sure(found: "Diagnosis") -> str:
         if len(answered) < ENOUGH * len(found.results):
             return f"{_calls(len(answered))} of {len(found.results)} ran, which is too little to say more."
         return "its numbers differ from the reference, but kmha may have called it wrongly."
+    if found.verdict == RIGHT and found.matches and found.matches[0].because:
+        return f"{found.matches[0].because[0].lower()}{found.matches[0].because[1:]}"
     if found.verdict == RIGHT:
         right = [result for result in answered if not result.wrong]
         worst = max((result.distance for result in right), default=0.0)
@@ -180,7 +182,7 @@ def _guessed(found: "Diagnosis") -> list[str]:
         if text.startswith(guessing.TABLES)
         else f"kmha does not know the argument `{name}`, and passed {text}."
         for name, text in guessed.items()
-        if found.verdict != UNJUDGED
+        if found.verdict != UNJUDGED and found.results
     ]
 
 

@@ -92,5 +92,11 @@ for _id, _says, _look, _source in (
         "the lines that compute the index of relative positions",
         "Liu et al. 2021 (Swin Transformer), section 3.2",
     ),
+    (
+        "patches-mixed",
+        "You put parts of several patches of the image into one token. Move the axes of a patch side by side first.",
+        "the reshape that makes tokens: (B, H/P, P, W/P, P, C) needs a transposition (0, 1, 3, 2, 4, 5) before it",
+        "Dosovitskiy et al. 2021, section 3.1",
+    ),
 ):
     register_without_numbers(_id, _says, _look, _source)
