@@ -21,6 +21,7 @@ class Options:
 
     transposed: bool
     smoothing: float
+    consistency: float
     pad_id: int
     chunk: int | None
 
@@ -70,27 +71,35 @@ class _ChunkLoop:
         self.wide = tf.as_dtype(at_least_float32(features.dtype))
         self._uniform = options.smoothing / self.vocabulary
         self._sum_of_kernel = tf.reduce_sum(tf.cast(kernel, self.wide), axis=0 if options.transposed else 1)  # (D,)
+        self.passes = 2 if options.consistency else 1
         targets = tf.cast(targets, tf.int32)
+        self._behind = sizes_of(targets)[0] // self.passes  # a token of the second pass is so far behind its first
+        targets = targets[: self._behind]
         counted = targets != options.pad_id
         if is_compiled():  # XLA must know the number of tokens before it runs
-            self.tokens, weights = tf.range(sizes_of(features)[0]), tf.cast(counted, self.wide)
+            self.tokens, weights = tf.range(self._behind), tf.cast(counted, self.wide)
         else:
             self.tokens = tf.cast(tf.where(counted)[:, 0], tf.int32)
             weights = tf.ones_like(self.tokens, self.wide)
         total = sizes_of(self.tokens)[0]
         height = options.chunk or max(FEWEST_TOKENS, MOST_LOGITS // self.vocabulary)
         height = min(height, 2**31 // self.vocabulary)  # an int32 counts the logits
+        height = max(1, height // self.passes)
         self.chunks = maximum(1, -(-total // height))
-        self.height = -(-total // self.chunks)  # chunks of almost equal heights
-        missing = self.chunks * self.height - total
-        self.rows = tf.reshape(tf.pad(self.tokens, [[0, missing]]), (self.chunks, self.height))
-        self.weights = tf.reshape(tf.pad(weights, [[0, missing]]), (self.chunks, self.height))
-        self.targets = tf.gather(tf.where(counted, targets, 0), self.rows)
+        height = -(-total // self.chunks)  # chunks of almost equal heights
+        missing = self.chunks * height - total
+        rows = tf.reshape(tf.pad(self.tokens, [[0, missing]]), (self.chunks, height))
+        weights = tf.reshape(tf.pad(weights, [[0, missing]]), (self.chunks, height))
+        # Each chunk has the same tokens of all passes, one pass after the other.
+        self.height = self.passes * height
+        self.rows = tf.concat([rows + number * self._behind for number in range(self.passes)], axis=1)
+        self.weights = tf.concat([weights] * self.passes, axis=1)
+        self.targets = tf.concat([tf.gather(tf.where(counted, targets, 0), rows)] * self.passes, axis=1)
 
     def run(self, gradient: bool) -> tuple[tuple[Tensor, ...], list[Tensor]]:
         """Return the four results and, if `gradient` is true, the gradients of features, kernel and bias."""
         zero, width = tf.zeros((), self.wide), self.features.shape[1]
-        state = [zero, zero, zero, tf.zeros((width,), self.wide)]
+        state = [zero, zero, zero, zero, tf.zeros((width,), self.wide)]
         if gradient:
             shape = [self.height if isinstance(self.height, int) else None, width]
             state += [tf.TensorArray(self.features.dtype, self.chunks, element_shape=shape)]
@@ -101,7 +110,7 @@ class _ChunkLoop:
 
         start = (tf.constant(0), *state)
         state = tf.while_loop(lambda index, *_: index < self.chunks, body, start, parallel_iterations=1)[1:]
-        return self._results(*state[:4]), self._gradients(*state[3:]) if gradient else []
+        return self._results(*state[:5]), self._gradients(*state[4:]) if gradient else []
 
     def _chunk(
         self,
@@ -109,6 +118,7 @@ class _ChunkLoop:
         normalizers: Tensor,
         logits_of_targets: Tensor,
         correct: Tensor,
+        apart: Tensor,
         sum_of_features: Tensor,
         *d: Any,
     ) -> list[Any]:
@@ -118,23 +128,39 @@ class _ChunkLoop:
         logits = tf.matmul(features, self.kernel, transpose_b=self.options.transposed)  # (chunk, V)
         logits = tf.cast(logits if self.bias is None else tf.nn.bias_add(logits, self.bias), self.wide)
         p = tf.nn.softmax(logits)
-        best = tf.argmax(logits, axis=1, output_type=tf.int32)
-        of_best, of_target = (tf.stack([tf.range(self.height), ids], axis=1) for ids in (best, targets))
+        of_target = tf.gather_nd(logits, tf.stack([tf.range(self.height), targets], axis=1))
+        best, p_of_best = tf.reduce_max(logits, axis=1), tf.reduce_max(p, axis=1)  # a third of the time of tf.argmax
         # log Σ exp(logits), computed at the largest p, which is at least 1 / V and so has no large rounding error.
-        p_of_best = tf.gather_nd(p, of_best)
-        normalizer = tf.gather_nd(logits, of_best) - tf.math.log(p_of_best)
+        normalizer = best - tf.math.log(p_of_best)
         weighted = tf.cast(weights[:, None], features.dtype) * features
+        used = [p_of_best]
+        if self.passes > 1:
+            more, d_more = self._inconsistency(p, logits - normalizer[:, None], weights)
+            apart, used = apart + more, [p_of_best, d_more]
         state = [
             normalizers + tf.reduce_sum(weights * normalizer),
-            logits_of_targets + tf.reduce_sum(weights * tf.gather_nd(logits, of_target)),
-            correct + tf.reduce_sum(weights * tf.cast(best == targets, self.wide)),
+            logits_of_targets + tf.reduce_sum(weights * of_target),
+            correct + tf.reduce_sum(weights * tf.cast(of_target == best, self.wide)),
+            apart,
             sum_of_features + tf.reduce_sum(tf.cast(weighted, self.wide), axis=0),
         ]
         if d:
-            with tf.control_dependencies([p_of_best]):  # all other reads of p are done
+            with tf.control_dependencies(used):  # all other reads of p are done
                 error = _add_at_targets(p, targets, self.options.smoothing - 1)
+            error = error + d_more if self.passes > 1 else error
             state += self._add_gradients(index, error, weights, weighted, *d)
         return state
+
+    def _inconsistency(self, p: Tensor, log_p: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the consistency adds to the loss, and its gradient in the logits (chunk, V), without weights."""
+        one, other = tf.split(p, 2)
+        ratio = tf.subtract(*tf.split(log_p, 2))  # log p₁ - log p₂
+        difference = one - other
+        forward, backward = (tf.reduce_sum(part * ratio, axis=1, keepdims=True) for part in (one, other))
+        loss = tf.reduce_sum(tf.split(weights, 2)[0] * (forward - backward)[:, 0])  # KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁)
+        d_one, d_other = one * (ratio - forward) + difference, other * (backward - ratio) - difference
+        half = self.options.consistency / 2
+        return half * loss, half * tf.concat([d_one, d_other], axis=0)
 
     def _add_gradients(
         self, index: Tensor, error: Tensor, weights: Tensor, weighted: Tensor, rows: Any, *sums: Tensor
@@ -151,7 +177,9 @@ class _ChunkLoop:
         added = [total + tf.cast(more, self.wide) for total, more in zip(sums, added, strict=True)]
         return [rows.write(index, tf.cast(d_features, dtype)), *added]
 
-    def _results(self, normalizers: Tensor, logits_of_targets: Tensor, correct: Tensor, sum_of_features: Tensor) -> Any:
+    def _results(
+        self, normalizers: Tensor, logits_of_targets: Tensor, correct: Tensor, apart: Tensor, sum_of_features: Tensor
+    ) -> Any:
         """Return the four results. The sum of the logits over v is computed as features · Σ kernel + Σ bias."""
         count = tf.reduce_sum(self.weights)
         logits = tf.reduce_sum(sum_of_features * self._sum_of_kernel)
@@ -159,13 +187,15 @@ class _ChunkLoop:
             logits += count * tf.reduce_sum(tf.cast(self.bias, self.wide))
         nll = normalizers - logits_of_targets
         uniform = normalizers - logits / self.vocabulary
-        return (1 - self.options.smoothing) * nll + self.options.smoothing * uniform, nll, correct, count
+        loss = (1 - self.options.smoothing) * nll + self.options.smoothing * uniform + apart
+        return loss, nll, correct, count
 
     def _gradients(self, sum_of_features: Tensor, rows: Any, d_kernel: Tensor, *d_bias: Tensor) -> list[Tensor]:
         """Finish the gradients. Put the rows in their places, and subtract ε / V, which is the same for all v."""
-        total, shape = sizes_of(self.tokens)[0], sizes_of(self.features)
-        stacked = tf.reshape(rows.stack(), (self.chunks * self.height, shape[1]))[:total]
-        d_features = tf.scatter_nd(self.tokens[:, None], stacked, shape)
+        total, width = sizes_of(self.tokens)[0], self.features.shape[1]
+        of_passes = (tf.reshape(one, (-1, width))[:total] for one in tf.split(rows.stack(), self.passes, axis=1))
+        places, shape = self.tokens[:, None], (self._behind, width)
+        d_features = tf.concat([tf.scatter_nd(places, one, shape) for one in of_passes], axis=0)
         uniform = self._uniform * sum_of_features
         d_kernel -= uniform if self.options.transposed else uniform[:, None]
         return [d_features, d_kernel, *(d - self._uniform * tf.reduce_sum(self.weights) for d in d_bias)]

@@ -5,6 +5,7 @@ loss only needs a few sums of them. So on TensorFlow (`kmha.core.chunked_cross_e
 and discarded for some tokens at a time, and are never all in memory.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import keras
@@ -37,6 +38,7 @@ def token_cross_entropy(
     bias: Tensor = None,
     transposed: bool,
     smoothing: float = 0.0,
+    consistency: float = 0.0,
     chunk: int | None = None,
     pad_id: int = 0,
     gradient: bool = True,
@@ -46,6 +48,10 @@ def token_cross_entropy(
     q is the smoothed label of the target: (1 - ε) · onehot(target) + ε / V (Szegedy et al. 2016, arXiv 1512.00567,
     section 7; the convention of `keras.losses.CategoricalCrossentropy(label_smoothing=ε)`). The logits are computed in
     the features' dtype, and the rest in float32 at least.
+
+    With `consistency`, the tokens are those of two passes of a model over the same text, one after the other, which
+    differ by their dropout: token i and token i + N / 2 belong together. The loss also has α · ½ (KL(p₁ ‖ p₂) +
+    KL(p₂ ‖ p₁)) for each two of them (R-Drop, Liang et al. 2021, arXiv 2106.14448, equation 4).
 
     The upstream gradient of a sum is a single number. On TensorFlow, the gradients are therefore computed in the
     forward pass, while the logits are in memory. The backward pass only scales them (as in Liger Kernel, Hsu et al.
@@ -58,6 +64,7 @@ def token_cross_entropy(
         bias: Bias (V,) of the features' dtype, or `None`.
         transposed: Take a kernel (V, D), such as a tied embedding.
         smoothing: ε of the label smoothing, at least 0 and below 1.
+        consistency: α, at least 0. Above 0, the second half of the targets must be the same as the first.
         chunk: Number of tokens at a time on TensorFlow. `None` means as many as fit into a processor's cache.
         pad_id: Target of padding tokens, which do not count.
         gradient: Prepare the gradients. `False` saves this work if the loss is not differentiated, as in validation.
@@ -66,7 +73,7 @@ def token_cross_entropy(
         `Sums`.
 
     Raises:
-        ValueError: If shapes or dtypes do not match, or if `smoothing` or `chunk` is out of range.
+        ValueError: If shapes or dtypes do not match, or if `smoothing`, `consistency` or `chunk` is out of range.
 
     >>> import numpy as np
     >>> sums = token_cross_entropy(np.eye(3), 2 * np.eye(3), np.array([2, 1, 0]), transposed=False)
@@ -75,17 +82,24 @@ def token_cross_entropy(
     """
     features, kernel, targets = (ops.convert_to_tensor(x) for x in (features, kernel, targets))
     bias = None if bias is None else ops.convert_to_tensor(bias)
-    _check(features, kernel, targets, bias, transposed, smoothing, chunk)
+    _check(features, kernel, targets, bias, transposed, smoothing, consistency, chunk)
     if keras.backend.backend() == "tensorflow":
         from kmha.core import chunked_cross_entropy
 
-        options = chunked_cross_entropy.Options(transposed, smoothing, pad_id, chunk)
+        options = chunked_cross_entropy.Options(transposed, smoothing, consistency, pad_id, chunk)
         return Sums(*chunked_cross_entropy.sums(options, gradient, features, kernel, targets, bias))
-    return Sums(*_in_one_piece(features, kernel, targets, bias, transposed, smoothing, pad_id))
+    return Sums(*_in_one_piece(features, kernel, targets, bias, transposed, smoothing, consistency, pad_id))
 
 
 def _in_one_piece(
-    features: Tensor, kernel: Tensor, targets: Tensor, bias: Tensor, transposed: bool, smoothing: float, pad_id: int
+    features: Tensor,
+    kernel: Tensor,
+    targets: Tensor,
+    bias: Tensor,
+    transposed: bool,
+    smoothing: float,
+    consistency: float,
+    pad_id: int,
 ) -> tuple[Tensor, ...]:
     logits = ops.matmul(features, ops.transpose(kernel) if transposed else kernel)  # (N, V)
     logits = logits if bias is None else ops.add(logits, bias)
@@ -93,14 +107,26 @@ def _in_one_piece(
     losses = ops.negative(ops.log_softmax(ops.cast(logits, wide)))
     counted = ops.not_equal(targets, pad_id)
     weights, targets = ops.cast(counted, wide), ops.where(counted, targets, 0)
-    nll = ops.sum(weights * ops.take_along_axis(losses, targets[:, None], axis=1)[:, 0])
+    of_targets = ops.take_along_axis(losses, targets[:, None], axis=1)[:, 0]
+    nll = ops.sum(weights * of_targets)
     loss = (1 - smoothing) * nll + smoothing * ops.sum(weights * ops.sum(losses, axis=1)) / logits.shape[1]
-    correct = ops.sum(weights * ops.cast(ops.equal(ops.argmax(logits, axis=1), targets), wide))
+    if consistency:
+        one, other = ops.split(losses, 2)
+        apart = ops.sum((ops.exp(-one) - ops.exp(-other)) * (other - one), axis=1)  # KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁)
+        loss = loss + consistency / 2 * ops.sum(ops.split(weights, 2)[0] * apart)
+    correct = ops.sum(weights * ops.cast(ops.equal(of_targets, ops.min(losses, axis=1)), wide))
     return loss, ops.stop_gradient(nll), correct, ops.sum(weights)
 
 
 def _check(
-    features: Tensor, kernel: Tensor, targets: Tensor, bias: Tensor, transposed: bool, smoothing: float, chunk: Any
+    features: Tensor,
+    kernel: Tensor,
+    targets: Tensor,
+    bias: Tensor,
+    transposed: bool,
+    smoothing: float,
+    consistency: float,
+    chunk: Any,
 ) -> None:
     shapes = {"features": features, "kernel": kernel, "targets": targets, "bias": bias}
     received = ", ".join(f"{name} {tuple(x.shape)} {x.dtype}" for name, x in shapes.items() if x is not None)
@@ -122,5 +148,9 @@ def _check(
         raise ValueError(f"{expects} one target for each of the N tokens. Received: {received}.")
     if not 0 <= smoothing < 1:
         raise ValueError(f"{expects} 0 <= smoothing < 1. Received: smoothing={smoothing}.")
+    if not 0 <= consistency < math.inf:
+        raise ValueError(f"{expects} 0 <= consistency. Received: consistency={consistency}.")
+    if consistency and (targets.shape[0] or 0) % 2:
+        raise ValueError(f"{expects} the tokens of two passes with consistency. Received: {received}.")
     if chunk is not None and chunk < 1:
         raise ValueError(f"{expects} a chunk of at least one token, or None. Received: chunk={chunk}.")

@@ -1,6 +1,6 @@
 """Batches of sentences of similar length, with as many sentences as a limit on the number of tokens allows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,7 @@ def training_batches(
     start_step: int = 0,
     max_length: int = 256,
     multiple: int = 1,
+    vary: "Sequence[Callable[[np.random.Generator], Ragged]]" = (),
 ) -> Iterator[Batch]:
     """Yield batches from endless passes over the pairs, in an order determined by `seed`.
 
@@ -61,7 +62,8 @@ def training_batches(
     pairs of equal length, so that a pair shares its batch with different pairs each time.
 
     The order in a pass depends only on the seed and the number of the pass. To start at a later step, the earlier
-    passes are planned, but their batches are not built. This takes milliseconds, because it only needs the lengths.
+    passes are planned, but their batches are not built. This takes milliseconds for each, because it only needs the
+    lengths.
 
     Args:
         source_ids: Token ids of the source sentences, without start and end tokens.
@@ -71,6 +73,8 @@ def training_batches(
         start_step: Index of the first batch to yield, counted from 0 over all passes.
         max_length: Maximum length of each side of a pair, including the start or end token. Longer pairs are left out.
         multiple: Number to whose multiples lengths are padded, but not above `max_length`.
+        vary: Two functions that draw other ids for each pass, of all sources and of all targets, such as
+            `subword_dropout.SubwordDropout`. Of `max_length` tokens they leave one for the start or end token.
 
     Yields:
         Batches ((source (B, S), target_in (B, T)), target_out (B, T)), int32, padded with 0. The source is followed by
@@ -85,9 +89,13 @@ def training_batches(
     ([[5, 6, 2]], [[1, 7, 8, 9]], [[7, 8, 9, 2]])
     """
     rows = rows_that_fit(source_ids, target_ids, max_length)
-    source, target = Ragged(source_ids), Ragged(target_ids)
-    lengths = np.stack([source.lengths[rows], target.lengths[rows]], axis=1) + 1  # with the start or end token
-    widths = np.minimum(-(-lengths // multiple) * multiple, max_length)
+    fixed = Ragged.of(source_ids), Ragged.of(target_ids)
+
+    def sizes(source: Ragged, target: Ragged) -> tuple[Rows, Rows]:
+        lengths = np.stack([source.lengths[rows], target.lengths[rows]], axis=1) + 1  # with the start or end token
+        return lengths, np.minimum(-(-lengths // multiple) * multiple, max_length)
+
+    widths = sizes(*fixed)[1]
     if widths.max() > tokens:
         raise ValueError(
             f"a batch must be able to hold the longest sentence, of {widths.max()} tokens. Received: tokens={tokens}. "
@@ -98,6 +106,9 @@ def training_batches(
     def batches() -> Iterator[Batch]:
         step, number = 0, 0
         while True:
+            draw = np.random.default_rng([seed, number, 1])
+            source, target = [one(draw) for one in vary] or fixed
+            lengths, widths = sizes(source, target)
             plan = _plan(lengths, widths, tokens, np.random.default_rng([seed, number]))
             for chosen in plan[max(0, start_step - step) :]:
                 width, target_width = widths[chosen].max(axis=0)
@@ -131,7 +142,7 @@ def inference_batches(
         raise ValueError("expected a limit for the batches: give tokens=, sentences= or both.")
     if not len(source_ids):
         return
-    source = Ragged(source_ids)
+    source = Ragged.of(source_ids)
     widths = -(-(source.lengths + 1) // multiple) * multiple
     order = np.argsort(-source.lengths, kind="stable")
     begin = 0
@@ -153,7 +164,7 @@ def validation_batches(source_ids: Ids, target_ids: Ids, tokens: int) -> Iterato
     >>> source.tolist(), target_out.tolist()
     ([[5, 6, 2]], [[7, 2]])
     """
-    targets = Ragged(target_ids)
+    targets = Ragged.of(target_ids)
     for rows, source in inference_batches(source_ids, tokens=tokens):
         size = max(1, tokens // (int(targets.lengths[rows].max()) + 1))
         for begin in range(0, len(rows), size):
@@ -207,12 +218,31 @@ def _lengths(ids: Ids) -> Rows:
 class Ragged:
     """Sequences of different lengths, stored in one array so that a single gather makes a padded batch."""
 
-    def __init__(self, ids: Ids) -> None:
-        self.lengths = _lengths(ids)
-        self._starts = np.cumsum(self.lengths) - self.lengths
-        values = (value for one in ids for value in one)
+    def __init__(self, values: Array, lengths: Rows) -> None:
+        self.lengths = lengths
+        self._starts = np.cumsum(lengths) - lengths
         # One more value, so that padding after an empty last sequence has a valid index.
-        self._values = np.append(np.fromiter(values, dtype=np.int32, count=int(self.lengths.sum())), np.int32(PAD))
+        self._values = np.append(values, np.int32(PAD))
+
+    @classmethod
+    def of(cls, ids: Ids) -> "Ragged":
+        """Return the sequences of a list."""
+        lengths = _lengths(ids)
+        values = (value for one in ids for value in one)
+        return cls(np.fromiter(values, dtype=np.int32, count=int(lengths.sum())), lengths)
+
+    def rows(self) -> list[list[int]]:
+        """Return the sequences as lists."""
+        return [
+            self._values[start : start + length].tolist()
+            for start, length in zip(self._starts, self.lengths, strict=True)
+        ]
+
+    def joined(self, rows: Rows) -> Array:
+        """Return the values of the sequences at the indices `rows`, one sequence after another."""
+        lengths = self.lengths[rows]
+        shifts = np.repeat(self._starts[rows] - (np.cumsum(lengths) - lengths), lengths)
+        return self._values[np.arange(len(shifts)) + shifts]
 
     def padded(self, rows: Rows, width: int, *, start: int | None = None, end: int | None = None) -> Array:
         """Return the sequences at the indices `rows` (B,), padded to an array (B, width), int32.

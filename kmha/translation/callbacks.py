@@ -63,7 +63,7 @@ class Timer(keras.callbacks.Callback):
 
     Args:
         journal: Journal of the run.
-        minutes: Time limit for all sessions together. `None` means no limit. Training ends earlier by three times the
+        minutes: Time limit for all sessions together. `None` means no limit. Training ends earlier by four times the
             duration of a check, to leave time for the last check and for the work after training.
         clock: Function that returns the seconds of this session.
     """
@@ -84,7 +84,7 @@ class Timer(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._journal.step += 1
         self.trained = self._clock()
-        if self._before + self.trained + 3 * self._journal.check >= self._limit:
+        if self._before + self.trained + 4 * self._journal.check >= self._limit:
             self._journal.ended = "minutes"
             self.model.stop_training = True
 

@@ -26,12 +26,12 @@ def _field(rule: str, holds: Callable[[Any], bool], **options: Any) -> Any:
     return dataclasses.field(metadata={"rule": rule, "holds": holds}, **options)
 
 
-def _at_least(least: float) -> Any:
-    return _field(f"{least} to {LARGEST:,}", lambda value: least <= value <= LARGEST)
+def _at_least(least: float, **options: Any) -> Any:
+    return _field(f"{least} to {LARGEST:,}", lambda value: least <= value <= LARGEST, **options)
 
 
-def _fraction() -> Any:
-    return _field("at least 0 and less than 1", lambda value: 0 <= value < 1)
+def _fraction(**options: Any) -> Any:
+    return _field("at least 0 and less than 1", lambda value: 0 <= value < 1, **options)
 
 
 def _one_of(*names: str) -> Any:
@@ -67,6 +67,7 @@ class DataSettings:
     lowercase: bool
     split_digits: bool
     max_length: int = _at_least(2)
+    subword_dropout: float = _fraction(default=0.0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,8 @@ class TrainingSettings:
     epsilon: float = _positive()
     clip_norm: float = _at_least(0)
     label_smoothing: float = _fraction()
+    consistency: float = _at_least(0, default=0.0)
+    steps_before_consistency: int = _at_least(0, default=0)
     average: int = _at_least(1)
     keep_all: bool
     stop_on: str = _one_of("loss", "score")

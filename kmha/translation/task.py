@@ -31,12 +31,16 @@ class TranslationTask(keras.Model):
     The output of this model is the features (B,T,D). The loss multiplies the features by the output kernel in chunks,
     so that an array of (tokens × vocabulary) never exists as a whole.
 
+    With `consistency`, each training step passes its batch through the model twice, with other dropout. The loss also
+    has the divergence between the predictions of the two passes (R-Drop, Liang et al. 2021, arXiv 2106.14448).
+
     The metrics over all tokens since the last reset are `loss`, `token_accuracy`, `perplexity` (without smoothing), and
     `tokens`, which is the number of tokens.
 
     Args:
         transformer: A `kmha.layers.Transformer` that is built.
         label_smoothing: Share of the target probability that is spread over the whole vocabulary.
+        consistency: Weight of the divergence between two passes. 0 means a single pass.
         chunk: Number of tokens that the loss processes at a time. `None` lets `kmha.core.cross_entropy` choose it.
 
     >>> import numpy, kmha.layers
@@ -48,11 +52,19 @@ class TranslationTask(keras.Model):
     ['loss', 'perplexity', 'token_accuracy', 'tokens']
     """
 
-    def __init__(self, transformer: Any, label_smoothing: float = 0.0, chunk: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        transformer: Any,
+        label_smoothing: float = 0.0,
+        consistency: float = 0.0,
+        chunk: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         kwargs.setdefault("dtype", transformer.dtype_policy)  # `compile` scales the loss of mixed_float16
         super().__init__(**kwargs)
         self.transformer = transformer
         self._label_smoothing = label_smoothing
+        self.consistency = consistency
         self._chunk = chunk
         self._loss = keras.metrics.Mean(name="loss")
         self._accuracy = keras.metrics.Mean(name="token_accuracy")
@@ -69,7 +81,9 @@ class TranslationTask(keras.Model):
         return [self._loss, self._accuracy, self._perplexity, self._tokens]
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """Return the features (B,T,D) for the inputs (source (B,S), target_in (B,T))."""
+        """Return the features (B,T,D) for the inputs (source (B,S), target_in (B,T)), or (2·B,T,D) of two passes."""
+        if training and self.consistency:
+            inputs = [ops.concatenate([one, one]) for one in inputs]
         return self.transformer.features(inputs, training=training)
 
     def compute_loss(
@@ -82,19 +96,20 @@ class TranslationTask(keras.Model):
         Args:
             x: Not used.
             y: Ids of target_out (B,T).
-            y_pred: Features (B,T,D).
+            y_pred: Features (B,T,D), or (2·B,T,D) of two passes.
             sample_weight: Must be `None`.
             training: Prepare the gradients of the loss. Validation uses the same smoothing.
         """
         if sample_weight is not None:
             raise ValueError("TranslationTask does not support sample_weight; it ignores padding by itself.")
-        sums = self.sums(y_pred, y, gradient=training)
+        passes = 2 if training and self.consistency else 1
+        sums = self.sums(y_pred, ops.concatenate([y] * passes), gradient=training)
         total = Sums(*over_replicas(sums))
         count, share = ops.maximum(total.count, 1.0), total.count / replicas()  # Keras adds up the metrics' variables
         self._loss.update_state(total.loss / count, sample_weight=share)
         self._accuracy.update_state(total.correct / count, sample_weight=share)
         self._perplexity.update_state(total.negative_log_likelihood / count, sample_weight=share)
-        self._tokens.update_state(share)
+        self._tokens.update_state(share / passes)
         return sums.loss / count
 
     def sums(self, features: Any, target: Any, gradient: bool = True) -> Sums:
@@ -103,7 +118,7 @@ class TranslationTask(keras.Model):
         Args:
             features: Features (B,T,D).
             target: Ids of target_out (B,T).
-            gradient: Prepare the gradients of the loss.
+            gradient: Prepare the gradients of the loss, and add the divergence between two passes.
         """
         bias = self.transformer.output_bias
         return token_cross_entropy(
@@ -113,6 +128,7 @@ class TranslationTask(keras.Model):
             bias=None if bias is None else ops.cast(bias, features.dtype),
             transposed=self.transformer.output_kernel_is_transposed,
             smoothing=self._label_smoothing,
+            consistency=self.consistency if gradient else 0.0,
             chunk=self._chunk,
             gradient=gradient,
         )

@@ -138,6 +138,21 @@ class Tokenizer:
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
+    def words(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the words and punctuation marks of every text, which the merges then split into subwords."""
+        normalized = map(self._tokenizer.normalizer.normalize_str, texts)
+        return [[word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(text)] for text in normalized]
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The id of every token."""
+        return self._tokenizer.get_vocab()
+
+    @property
+    def merges(self) -> dict[tuple[str, str], int]:
+        """The pairs of subwords that are merged, with their rank. The pair of the lowest rank is merged first."""
+        return {tuple(pair): rank for rank, pair in enumerate(json.loads(self._tokenizer.to_str())["model"]["merges"])}
+
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of token ids, without padding, start and end tokens, and with `⁇` for unknown characters.
 

@@ -17,6 +17,7 @@ from kmha.translation.devices import Devices
 from kmha.translation.folder import Config
 from kmha.translation.preparation import TrainingListener
 from kmha.translation.settings import TrainingSettings
+from kmha.translation.subword_dropout import SubwordDropout
 from kmha.translation.task import compiled_task
 from kmha.translation.tokenizer import Tokenizer
 from kmha.translation.translator import Translator
@@ -63,9 +64,11 @@ class TrainingRun:
         self._devices = devices or Devices()
         with self._devices.scope():
             self.task = compiled_task(folder.build(config), config.settings.training)
-        self._pairs = self._encoded(tokenizer, corpus.train, "training")
-        validation = self._encoded(tokenizer, corpus.validation, "validation")
-        self._validation = list(batches.validation_batches(*validation, self._training.tokens_per_batch))
+        texts, *self._pairs = self._encoded(tokenizer, corpus.train, "training")
+        rate, longest = config.settings.data.subword_dropout, config.settings.data.max_length - 1
+        self._vary = [SubwordDropout(tokenizer, side, rate, config.seed, longest) for side in texts] if rate else []
+        _, source, target = self._encoded(tokenizer, corpus.validation, "validation")
+        self._validation = list(batches.validation_batches(source, target, self._training.tokens_per_batch))
         self._translator, self._probe = Translator(self.task.transformer, tokenizer, config.settings.search), probe
         self._recorders: list[callbacks.RecordAttention] = []
         if probe is not None and not tokenizer.encode([probe[0]])[0]:
@@ -102,15 +105,16 @@ class TrainingRun:
     def _state(self) -> Path:
         return self._path / folder.CHECKPOINTS / folder.STATE
 
-    def _encoded(self, tokenizer: Tokenizer, pairs: Pairs, what: str) -> tuple[list[list[int]], list[list[int]]]:
-        """Return the ids of sources and targets, without pairs longer than data.max_length."""
+    def _encoded(self, tokenizer: Tokenizer, pairs: Pairs, what: str) -> tuple[list[list[str]], Any, Any]:
+        """Return the texts, and the ids of sources and targets, without pairs longer than data.max_length."""
         source, target = tokenizer.encode(pairs.source), tokenizer.encode(pairs.target)
         longest = self._config.settings.data.max_length
         rows = batches.rows_that_fit(source, target, longest)
-        left_out = len(source) - len(rows)
+        left_out = len(pairs) - len(rows)
         if left_out:
             self._listener.note(f"left out {left_out:,} {what} pairs longer than data.max_length={longest} tokens")
-        return [source[row] for row in rows], [target[row] for row in rows]
+        texts = [[side[row] for row in rows] for side in (pairs.source, pairs.target)]
+        return texts, [source[row] for row in rows], [target[row] for row in rows]
 
     def _resume(self) -> Journal:
         """Load the state of earlier sessions into the task and return their journal, or return a new journal."""
@@ -126,9 +130,13 @@ class TrainingRun:
         return journal
 
     def _fit(self, journal: Journal, timer: callbacks.Timer) -> None:
-        """Train to the end, or only to the next regular check if a session ended between two checks."""
+        """Train to the end, to the first step of two passes, or to the next regular check if a session ended before."""
         training = self._training
-        remaining = training.steps - journal.step
+        end, self.task.train_function = training.steps, None  # is traced again
+        self.task.consistency = training.consistency
+        if training.consistency and journal.step < training.steps_before_consistency:
+            end, self.task.consistency = min(end, training.steps_before_consistency), 0.0
+        remaining = end - journal.step
         length = min(training.steps_between_checks - journal.step % training.steps_between_checks, remaining)
         regular = length == training.steps_between_checks
         self.task.fit(
@@ -156,7 +164,7 @@ class TrainingRun:
 
     def _batches(self, step: int) -> Any:
         training, longest = self._training, self._config.settings.data.max_length
-        options: dict[str, Any] = {"tokens": training.tokens_per_batch, "seed": self._config.seed}
+        options: dict[str, Any] = {"tokens": training.tokens_per_batch, "seed": self._config.seed, "vary": self._vary}
         return self._devices.dataset(
             lambda: batches.training_batches(*self._pairs, **options, start_step=step, max_length=longest), longest
         )
@@ -167,12 +175,12 @@ class TrainingRun:
         return {"data": self._devices.dataset(lambda: itertools.cycle(self._validation), longest), "steps": count}
 
     def _finish(self, journal: Journal, timer: callbacks.Timer) -> Config:
-        """Save the average weights of the last checks, or the weights of the best check if they validate better."""
+        """Save the average of the last checks, that of their later half, or the best check: what validates best."""
         steps = [step for step in folder.checkpoint_steps(self._path) if step <= journal.step]
         last = folder.last_steps(steps, self._training.average, self._training.steps_between_checks)
         best = [step for step in steps if step == journal.best_step]
         scored = []
-        for chosen in [last] if best in ([], last) else [last, best]:
+        for chosen in map(list, dict.fromkeys(map(tuple, (last, last[len(last) // 2 :], best or last)))):
             folder.average_weights(self.task.transformer, self._path, chosen)
             scored.append((self._score(), chosen))
         (name, value), chosen = max(scored, key=lambda one: callbacks.goodness(*one[0]))

@@ -83,6 +83,35 @@ def test_any_chunk_gives_the_same(mode, chunk):
     _check(mode, chunk=chunk)
 
 
+def _by_definition(features, kernel, targets, bias, weight, smoothing):
+    """Return the loss of two passes, with all logits in memory."""
+    p = tf.nn.softmax(features @ kernel + bias)
+    labels = (1 - smoothing) * tf.one_hot(targets, V, dtype=p.dtype) + smoothing / V
+    counted = tf.cast(targets != PAD, p.dtype)
+    one, other = tf.split(p, 2)
+    apart = tf.reduce_sum((one - other) * tf.math.log(one / other), axis=1)
+    entropy = -tf.reduce_sum(counted[:, None] * labels * tf.math.log(p))
+    return entropy + weight / 2 * tf.reduce_sum(tf.split(counted, 2)[0] * apart)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("chunk", [1, 2, 5, None])
+def test_consistency_has_the_gradients_of_its_definition(mode, transposed, chunk):
+    features, kernel, bias = map(tf.constant, (_random(2 * N, D), _random(D, V), _random(V)))
+    targets = tf.constant(np.tile(_targets(), 2))
+    with tf.GradientTape() as tape:
+        tape.watch([features, kernel, bias])
+        expected = _by_definition(features, kernel, targets, bias, 3.0, 0.2)
+    gradients = tape.gradient(expected, [features, kernel, bias])
+    run = MODES[mode](_step(transposed=transposed, smoothing=0.2, chunk=chunk, consistency=3.0))
+    loss, *actual = run(features, tf.transpose(kernel) if transposed else kernel, targets, bias)
+    actual[1] = tf.transpose(actual[1]) if transposed else actual[1]
+    assert is_close(loss, expected, "float64")
+    for one, other in zip(actual, gradients, strict=True):
+        assert is_close(one, UPSTREAM * other, "float64")
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_narrow_types(mode, dtype):

@@ -72,6 +72,31 @@ def test_padding_may_be_any_id(pad_id):
     assert is_close(np.stack([ops.convert_to_numpy(one) for one in sums]), expected, WIDE)
 
 
+@pytest.mark.parametrize("gradient", [False, True])
+def test_consistency_adds_both_divergences_of_two_passes(gradient):
+    """Only for tokens that are not padding, and half of each divergence times the weight."""
+    features, kernel, targets = _random(2 * N, D), _random(D, V), np.tile(_targets(), 2)
+    options = {"transposed": False, "smoothing": 0.1, "pad_id": PAD, "gradient": gradient}
+    sums = token_cross_entropy(features, kernel, targets, consistency=3.0, **options)
+    expected = _expected(features, kernel, targets, None, 0.1)
+    p = np.exp(features @ kernel)
+    one, other = np.split(p / p.sum(axis=1, keepdims=True), 2)
+    divergences = [(p * np.log(p / q)).sum(axis=1) for p, q in ((one, other), (other, one))]
+    more = 3.0 * sum(0.5 * each[_targets() != PAD].sum() for each in divergences)
+    assert more > 1
+    for actual, one in zip(sums, (expected[0] + more, *expected[1:]), strict=True):
+        assert is_close(ops.convert_to_numpy(actual), one, WIDE)
+
+
+def test_two_passes_that_agree_are_consistent():
+    features, kernel, targets = np.tile(_random(N, D), (2, 1)), _random(D, V), np.tile(_targets(), 2)
+    losses = [
+        token_cross_entropy(features, kernel, targets, transposed=False, consistency=weight, pad_id=PAD).loss
+        for weight in (0.0, 5.0)
+    ]
+    assert is_close(*map(ops.convert_to_numpy, losses), WIDE)
+
+
 @pytest.mark.parametrize("count", [0, N])
 def test_nothing_but_padding_is_zero(count):
     sums = token_cross_entropy(_random(N, D)[:count], _random(D, V), np.full(count, PAD), transposed=False, pad_id=PAD)
@@ -114,6 +139,8 @@ def test_sums_are_wide(dtype):
         ({"targets": np.ones(N + 1, "int32")}, "one target for each of the N tokens"),
         ({"kernel": _random(D, V).astype("float32")}, "of the same dtype"),
         ({"smoothing": 1.0}, "0 <= smoothing < 1. Received: smoothing=1.0"),
+        ({"consistency": -1.0}, "0 <= consistency. Received: consistency=-1.0"),
+        ({"consistency": 1.0}, "expects the tokens of two passes with consistency. Received: features (11, 5)"),
         ({"chunk": 0}, "a chunk of at least one token, or None. Received: chunk=0"),
     ],
 )

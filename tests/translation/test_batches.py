@@ -3,7 +3,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from kmha.translation.batches import inference_batches, rows_that_fit, training_batches, validation_batches
+from kmha.translation.batches import Ragged, inference_batches, rows_that_fit, training_batches, validation_batches
 from kmha.translation.tokenizer import END, PAD, START
 
 PAIRS, LONGEST = 1009, 41
@@ -111,6 +111,34 @@ def test_batches_resume_at_any_step(ids, start):
         np.testing.assert_array_equal(one.inputs[0], other.inputs[0])
         np.testing.assert_array_equal(one.inputs[1], other.inputs[1])
         np.testing.assert_array_equal(one.target, other.target)
+
+
+class _Longer:
+    """Appends up to nine tokens to each sequence, as many as fit."""
+
+    def __init__(self, ids):
+        self._ids = ids
+
+    def __call__(self, random):
+        return Ragged.of([[*one, *[7] * random.integers(10)][: LONGEST - 1] for one in self._ids])
+
+
+@pytest.mark.parametrize("start", [0, 37, 181])
+def test_ids_that_vary_are_planned_anew_in_each_pass_and_resume(ids, start):
+    options = {**OPTIONS, "vary": [*map(_Longer, ids)]}
+    unbroken = _pass(ids, start + 150, **options)
+    for one, other in zip(unbroken[start:], _pass(ids, 150, start_step=start, **options), strict=True):
+        np.testing.assert_array_equal(one.inputs[0], other.inputs[0])
+        np.testing.assert_array_equal(one.inputs[1], other.inputs[1])
+        np.testing.assert_array_equal(one.target, other.target)
+    lengths = {name: set() for name in range(PAIRS)}
+    for batch in unbroken:
+        assert max(batch.inputs[0].size, batch.target.size) <= OPTIONS["tokens"]
+        assert max(batch.inputs[0].shape[1], batch.target.shape[1]) <= LONGEST
+        assert not (batch.inputs[0] == PAD).all(axis=0).any()  # no column is only padding
+        for name, row in zip(_named(batch), batch.inputs[0], strict=True):
+            lengths[name].add(np.count_nonzero(row))
+    assert start == 0 or any(len(one) > 1 for one in lengths.values())
 
 
 def test_a_step_far_away_builds_nothing_before_it(ids, monkeypatch):

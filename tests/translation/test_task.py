@@ -88,6 +88,42 @@ def test_fit_descends_the_gradient_of_the_mean_loss_per_token():
         np.testing.assert_allclose(got, old - rate * gradient, atol=2e-6, err_msg=variable.path)
 
 
+def _weights_after_a_step(consistency, dropout_rate):
+    keras.utils.set_random_seed(2)
+    model = _transformer(tie_embeddings="all", dropout_rate=dropout_rate)
+    task = TranslationTask(model, SMOOTHING, consistency)
+    task.compile(optimizer=keras.optimizers.SGD(0.5), jit_compile=False)
+    inputs, target = next(_batches())
+    logs = task.fit(inputs, target, batch_size=3, verbose=0).history
+    return [ops.convert_to_numpy(one) for one in model.trainable_variables], {
+        name: one[0] for name, one in logs.items()
+    }
+
+
+def test_two_passes_without_dropout_are_as_one():
+    one, logs = _weights_after_a_step(0.0, 0.0)
+    two, other = _weights_after_a_step(4.0, 0.0)
+    for mine, yours in zip(one, two, strict=True):
+        np.testing.assert_allclose(mine, yours, atol=2e-6)
+    for name, value in logs.items():
+        np.testing.assert_allclose(other[name], value, rtol=1e-5, err_msg=name)
+
+
+def test_consistency_counts_how_far_two_passes_are_apart():
+    """Their other dropout is all that differs between them. Validation has a single pass, without dropout."""
+    [less, more], logs = zip(*(_weights_after_a_step(weight, 0.4) for weight in (1e-9, 50.0)), strict=True)
+    assert logs[1]["loss"] > logs[0]["loss"] + 1e-3
+    assert all(logs[1][name] == logs[0][name] for name in ("perplexity", "token_accuracy", "tokens"))
+    assert any(np.abs(one - other).max() > 1e-4 for one, other in zip(less, more, strict=True))
+    model, (inputs, target) = _transformer(), next(_batches())
+    losses = []
+    for weight in (0.0, 50.0):
+        task = TranslationTask(model, SMOOTHING, weight)
+        task.compile(optimizer="sgd", jit_compile=False)
+        losses.append(task.evaluate(inputs, target, batch_size=3, verbose=0))
+    assert losses[0] == losses[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
 def test_mixed_precision_learns_and_float16_scales_its_loss(dtype):

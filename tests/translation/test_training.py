@@ -23,10 +23,13 @@ SIZES = {
     "model.num_heads": 2,
     "model.fully_connected_dim": 20,
     "data.vocabulary_size": 300,
+    "data.subword_dropout": 0.2,
     "training.steps": 7,
     "training.steps_between_checks": 3,
     "training.tokens_per_batch": 150,
     "training.warmup_steps": 5,
+    "training.consistency": 2.0,
+    "training.steps_before_consistency": 3,
     "training.average": 2,
     "training.scored_sentences": 5,
     "training.samples": 2,
@@ -170,6 +173,14 @@ def test_the_finished_model_is_the_average_or_the_best(unbroken):
     folder.average_weights(averaged, path, chosen)
     for one, other in zip(model.get_weights(), averaged.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_two_passes_begin_after_their_step(tmp_path, unbroken):
+    _session(tmp_path / "model", "training.consistency=0.0")
+    one, other = (_rows(path) for path in (tmp_path / "model", unbroken[0]))
+    assert one[0]["loss"] == other[0]["loss"]
+    assert float(one[1]["loss"]) < float(other[1]["loss"])
 
 
 @pytest.mark.slow
