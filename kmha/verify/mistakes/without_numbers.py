@@ -93,6 +93,12 @@ for _id, _says, _look, _source in (
         "Liu et al. 2021 (Swin Transformer), section 3.2",
     ),
     (
+        "relative-bias-misplaced",
+        "You gave a pair of positions a bias that is not that of its offset. Bring the heads first by a transposition.",
+        "the line that makes (H, T, S) of the bias (T, S, H): a reshape to this shape mixes heads and positions",
+        "Raffel et al. 2020, section 2.1",
+    ),
+    (
         "patches-mixed",
         "You put parts of several patches of the image into one token. Move the axes of a patch side by side first.",
         "the reshape that makes tokens: (B, H/P, P, W/P, P, C) needs a transposition (0, 1, 3, 2, 4, 5) before it",

@@ -17,6 +17,7 @@ from kmha.verify.diagnosing.evidence import (
     precision,
     randomness,
     reach,
+    relative_bias,
     shared,
     some_calls,
     weights_of_one,
@@ -52,7 +53,7 @@ def after_pairs(candidate: Candidate, results: Sequence[TrialResult], closest: M
 def of_right(candidate: Candidate, results: Sequence[TrialResult]) -> list[Finding]:
     """Return evidence about a candidate whose numbers are right."""
     causal = causal_by_name.find(candidate, results)
-    positions = (idle_rotation.find(candidate, results), window_offsets.find(candidate, results))
+    positions = [each.find(candidate, results) for each in (idle_rotation, window_offsets, relative_bias)]
     found = (shared.find(candidate), causal, dropout.find(candidate, results), empty_rows.find(results), *positions)
     return [finding for finding in found if finding is not None]
 
