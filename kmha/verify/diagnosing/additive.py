@@ -1,13 +1,16 @@
-"""Additive attention as a candidate: logits v · tanh(W q + U k), and the keys as values (Bahdanau et al. 2015, A.1.2).
+"""Attention of recurrent models as a candidate, with the keys as values: additive and multiplicative attention.
 
-It has one head and no scale. Without a query, as in pooling over a sequence, the logits are v · tanh(U k). The rest is
-attention, so that the mistakes of its masks, its softmax and its mixture are those of attention.
+The logits of additive attention (Bahdanau et al. 2015, A.1.2) are v · tanh(W q + U k). Those of multiplicative
+attention (Luong et al. 2015, equation 8, "general") are q · W k. Both have one head and no scale. Without a query, as
+in pooling over a sequence, the logits are v · tanh(U k). The output may be tanh(C [context; query]), as in Luong's
+equation 5. So the mistakes of masks, softmax and mixture are those of attention.
 """
 
 import contextlib
 import dataclasses
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -24,11 +27,9 @@ from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.trials import Sizes
 from kmha.verify.diagnosing.weights import Variable
 
-SAYS = "Additive attention, v · tanh(W q + U k), with the keys as values: taken as intended."
-ELSE = (
-    "kmha took it for additive attention, with the logits v · tanh(W q + U k), a softmax over the keys, and the keys "
-    "as values. If it is meant to be another design, kmha does not know it."
-)
+ADDITIVE = "dditive attention, with the logits v · tanh(W q + U k)"
+MULTIPLICATIVE = "ultiplicative attention, with the logits q · W k"
+TOLD = re.compile("tanh|luong|bilinear|multiplicative|general")  # in code that may be such attention
 MASKS = ("mask", "padding", "lengths")
 # Forms of a query (B, T, I) in a call: as it is, or one of its rows.
 FORMS: dict[str, Callable[[Any, int], Any]] = {
@@ -46,6 +47,7 @@ class Weights:
     key: np.ndarray
     bias: np.ndarray
     vector: np.ndarray
+    design = f"A{ADDITIVE}"
 
     def choice(self) -> dict[str, Change]:
         """Return the changes of attention's steps."""
@@ -58,8 +60,33 @@ class Weights:
         return np.asarray(np.tanh(sums + self.bias) @ self.vector)
 
 
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """The weights of multiplicative attention: W (I, I), and perhaps C (2 · I, E) with a bias (E,)."""
+
+    matrix: np.ndarray
+    joined: np.ndarray | None = None
+    bias: np.ndarray | float = 0.0
+    query_first: bool = False
+    design = f"M{MULTIPLICATIVE}"
+
+    def choice(self) -> dict[str, Change]:
+        """Return the changes of attention's steps."""
+        changes: dict[str, Change] = {
+            "logits": lambda state, _: state["heads"]["query"] @ self.matrix @ np.swapaxes(state["heads"]["key"], 2, 3),
+            "scaled": lambda state, _: state["logits"],
+        }
+        if self.joined is not None:
+            changes["mixed"] = lambda state, right: self._joined(right(state), state["heads"]["query"])
+        return changes
+
+    def _joined(self, context: np.ndarray, query: np.ndarray) -> np.ndarray:
+        both = (query, context) if self.query_first else (context, query)
+        return np.asarray(np.tanh(np.concatenate(both, axis=-1) @ self.joined + self.bias))
+
+
 class AdditiveCandidate(FunctionCandidate):
-    """A layer of additive attention as a candidate, which is the only design choice that it makes.
+    """A layer of such attention as a candidate, which is the only design choice that it makes.
 
     Args:
         callee: Layer, whose weights are read and kept.
@@ -69,7 +96,7 @@ class AdditiveCandidate(FunctionCandidate):
 
     chooses = False
 
-    def __init__(self, callee: Callee, readings: list[Weights], call: Any, name: str, *said: Any) -> None:
+    def __init__(self, callee: Callee, readings: list[Weights | Product], call: Any, name: str, *said: Any) -> None:
         self.readings, self.kind = readings, type(callee.original)
         super().__init__(call, name, *said)
         self.frameworks, self.framework = (callee.framework,), callee.framework
@@ -90,6 +117,20 @@ class AdditiveCandidate(FunctionCandidate):
     def weight_conventions(self) -> list[Any]:
         return list(range(len(self.readings)))
 
+    @property
+    def design(self) -> str:
+        """What the candidate was taken for."""
+        return f"{self.readings[self.convention.weights].design} and the keys as values: taken as intended."
+
+    @property
+    def otherwise(self) -> str:
+        """What to say if it may be another design."""
+        design = self.readings[self.convention.weights].design
+        return (
+            f"kmha took it for {design[0].lower()}{design[1:]}, a softmax over the keys, and the keys as values. If it "
+            "is meant to be another design, kmha does not know it."
+        )
+
     def adapted(self, trial: Trial) -> Trial:
         trial = super().adapted(trial)
         return dataclasses.replace(trial, choices=(*trial.choices, self.readings[self.convention.weights].choice()))
@@ -99,7 +140,7 @@ def additive_candidate(thing: Any, name: str, given: Mapping[str, Any], *said: A
     """Return a layer or its class as a candidate, or `None` if its weights and its code are not those."""
     kind = thing if isinstance(thing, type) else type(thing)
     with contextlib.suppress(Exception, SystemExit), quietly():  # untrusted code may raise anything
-        if "tanh" not in frameworks.source_of(kind) or not (isinstance(thing, type) or is_layer(thing)):
+        if not TOLD.search(frameworks.source_of(kind).lower()) or not (isinstance(thing, type) or is_layer(thing)):
             return None
         adapter = adapter_of(kind)
         if adapter.framework not in ("keras", "torch"):
@@ -117,8 +158,10 @@ def _inputs(callee: Callee) -> list[str]:
     return [name for name in names if naming.argument(name) not in MASKS]
 
 
-def _readings(variables: list[Variable], crosses: bool) -> Iterator[Weights]:
+def _readings(variables: list[Variable], crosses: bool) -> Iterator[Weights | Product]:
     """Yield the weights that the variables of a layer may be, or nothing if their number or their shapes differ."""
+    if crosses:
+        yield from _products(variables)
     matrices = [each for each in variables if len(each.shape) == 2 and 1 not in each.shape]
     flat = [each for each in variables if each not in matrices and np.prod(each.shape) > 1]
     vectors = [each for each in flat if not naming.weight(each.path)[1]]
@@ -137,16 +180,33 @@ def _readings(variables: list[Variable], crosses: bool) -> Iterator[Weights]:
             yield Weights(query, key, bias, vector)
 
 
+def _products(variables: list[Variable]) -> Iterator[Product]:
+    """Yield the weights of multiplicative attention that the variables of a layer may be."""
+    matrices = [np.asarray(each.read(), "float64") for each in variables if len(each.shape) == 2]
+    vectors = [np.asarray(each.read(), "float64") for each in variables if len(each.shape) == 1]
+    square = [each for each in matrices if each.shape == (WIDTH, WIDTH)]
+    joined = [each if len(each) == 2 * WIDTH else each.T for each in matrices if 2 * WIDTH in each.shape]
+    if len(square) != 1 or len(joined) > 1 or len(square) + len(joined) != len(matrices) or len(vectors) > len(joined):
+        return
+    for matrix in (square[0], square[0].T):
+        if not joined:
+            yield Product(matrix)
+        for query_first in (False, True) if joined else ():
+            yield Product(matrix, joined[0], vectors[0] if vectors else 0.0, query_first)
+
+
 def _call_of(callee: Callee) -> Any:
     """Return a function of a query, a key and masks that calls a layer in the first form that runs, or `None`."""
     inputs = _inputs(callee)
     masks = {n: each for n, each in callee.found.items() if naming.argument(n) in MASKS and n not in callee.call_given}
     query, key = np.random.default_rng(0).normal(size=(2, 2, 5, WIDTH))
     tensors = [callee.tensor(array) for array in (query[:, :3], key, key)]
-    given = {name: None for name, each in masks.items() if each.default is EMPTY}
+    needed = [name for name, each in masks.items() if each.default is EMPTY]
+    real = {"lengths": callee.tensor(np.full(2, 5)), "padding": callee.tensor(np.ones((2, 5), bool))}
+    empty = [dict.fromkeys(needed), {name: real.get(naming.argument(name) or "", real["padding"]) for name in needed}]
     pooling = [((name,), "") for name in inputs[:1]] if len(inputs) == 1 else []
     crossing = itertools.product(_orders(inputs), FORMS)
-    for names, form in (*pooling, *crossing):
+    for (names, form), given in itertools.product((*pooling, *crossing), empty if needed else empty[:1]):
         with contextlib.suppress(Exception, SystemExit):  # untrusted code may raise anything
             output, _ = _attend(callee, names, form, tensors[: len(names)] if form else tensors[1:2], given)
             if output.shape == (2, 3 if form else 5, WIDTH) and np.isfinite(output).all():

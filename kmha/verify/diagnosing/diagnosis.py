@@ -264,8 +264,8 @@ def _told_additive(found: Diagnosis) -> Diagnosis:
         return found
     scales = any(id.startswith("scale") for id in found.ids)
     if found.verdict in (UNKNOWN, UNJUDGED) or scales:
-        return dataclasses.replace(found, verdict=UNJUDGED, matches=(), advice=(additive.ELSE,), line=None)
-    return dataclasses.replace(found, further=(additive.SAYS, *found.further))
+        return dataclasses.replace(found, verdict=UNJUDGED, matches=(), advice=(found.candidate.otherwise,), line=None)
+    return dataclasses.replace(found, further=(found.candidate.design, *found.further))
 
 
 def _without_cache(

@@ -30,7 +30,8 @@ ARGUMENTS: dict[str, str] = {
     "target_padding": "tgtkeypaddingmask decoderpaddingmask tgtpaddingmask tgtpadmask querykeypaddingmask tgtpad "
     "trgpad targetpad",
     "query_padding": "querymask",
-    "lengths": "validlens validlen validlengths lengths seqlens keylengths keylens",
+    "lengths": "validlens validlen validlengths lengths seqlens keylengths keylens sourcelengths srclengths srclens "
+    "memorylengths encoderlengths inputlengths sequencelengths sourcelens",
     "heads": "numheads numhead nheads heads h nhead headnum headsnum numattentionheads numberofheads nhead "
     "attentionheads nattentionheads nattnheads attnheads encoderattentionheads numqueryheads numqheads numheadsq "
     "headcount nqueryheads queryheads cabezas cabecas tetes koepfe teste",
@@ -45,7 +46,7 @@ ARGUMENTS: dict[str, str] = {
     "nembd embsize hiddim dimmodel channels nchannels embedsize embeddingsize modelsize embedingdim qkvfeatures hid "
     "hidsize emb embed d dembedding embdims embeddims nstate nembed edim hiddenunits dmod dimension attndim "
     "attentiondim depthatt projectdim nhid ninp nunits nfeat modelwidth hiddenchannels hdim edims hidden dm nfeatures "
-    "numfeatures vecsize vectorsize canales numunits",
+    "numfeatures vecsize vectorsize canales numunits rnnsize rnnunits gruunits lstmunits decunits encunits attnunits",
     "output": "outputshape outputsize outdim dout outputdim outputfeatures outfeatures outputdepth depthout dimout",
     "inputs": "infeatures dimin indim inputdim inputsize querydim querysize queryshape din inchannels qdim inputwidth "
     "inputfeatures",

@@ -122,3 +122,86 @@ def test_mistakes_of_masks_are_named():
 @pytest.mark.parametrize("kind", [Scaled, Gated, OverItems])
 def test_another_design_is_not_accused(kind):
     assert diagnose(kind).verdict == "unjudged"
+
+
+class General(torch.nn.Module):
+    """Luong's score "general", of states of a decoder and the outputs of an encoder."""
+
+    axis = 2
+
+    def __init__(self, hidden_size):
+        super().__init__()
+        self.general = torch.nn.Linear(hidden_size, hidden_size, bias=False)
+
+    def forward(self, decoder_states, encoder_outputs, mask=None):
+        energies = decoder_states @ self.general(encoder_outputs).mT
+        if mask is not None:
+            energies = self.hide(energies, mask[:, None])
+        weights = energies.softmax(self.axis)
+        return self.output(weights @ encoder_outputs, decoder_states), weights
+
+    def hide(self, energies, mask):
+        return energies.masked_fill(~mask, -1e9)
+
+    def output(self, context, states):
+        return context
+
+
+class GeneralMultiplying(General):
+    def hide(self, energies, mask):
+        return energies * mask
+
+
+class GeneralOverQueries(General):
+    axis = 1
+
+
+class Combined(General):
+    def __init__(self, hidden_size):
+        super().__init__(hidden_size)
+        self.combine = torch.nn.Linear(2 * hidden_size, hidden_size)
+
+    def output(self, context, states):
+        return torch.tanh(self.combine(torch.cat([context, states], dim=2)))
+
+
+class OneState(torch.nn.Module):
+    """Bilinear, of the last state (B, I) of a decoder."""
+
+    axis = 1
+
+    def __init__(self, hidden_size):
+        super().__init__()
+        self.bilinear = torch.nn.Parameter(torch.rand(hidden_size, hidden_size))
+
+    def forward(self, hidden, outputs):
+        energies = torch.einsum("bi,ij,bsj->bs", hidden, self.bilinear, outputs)
+        return torch.einsum("bs,bsi->bi", energies.softmax(self.axis), outputs)
+
+
+class OneStateOverItems(OneState):
+    axis = 0
+
+
+@pytest.mark.parametrize("layer", [General, Combined, OneState])
+def test_right_multiplicative_attention(layer):
+    found = diagnose(layer)
+    assert found.right
+    assert "Multiplicative attention, with the logits q · W k and the keys as values: taken as intended." in str(found)
+
+
+@pytest.mark.parametrize(
+    ("layer", "id"), [(GeneralMultiplying, "mask-zeroes-logits"), (GeneralOverQueries, "softmax-over-queries")]
+)
+def test_mistakes_of_multiplicative_attention(layer, id):
+    assert diagnose(layer).ids == (id,)
+
+
+class Doubled(General):
+    def output(self, context, states):
+        return context * 2
+
+
+@pytest.mark.parametrize("kind", [Doubled, OneStateOverItems])
+def test_another_product_is_not_called_wrong(kind):
+    assert diagnose(kind).verdict == "unjudged"
