@@ -1,12 +1,14 @@
 """`cross_entropy.token_cross_entropy` on TensorFlow, in chunks of tokens, with gradients in the forward pass."""
 
-import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from kmha.core.dynamic_shapes import is_compiled, maximum, sizes_of
 from kmha.core.tensors import Tensor, at_least_float32
+
+if TYPE_CHECKING:
+    from kmha.core.cross_entropy import Options
 
 # Maximum number of logits in a chunk: 16 MB in float32, which fits into a processor's cache.
 MOST_LOGITS = 2**22
@@ -15,19 +17,8 @@ MOST_LOGITS = 2**22
 FEWEST_TOKENS = 512
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The arguments of `token_cross_entropy` that are not tensors."""
-
-    transposed: bool
-    smoothing: float
-    consistency: float
-    pad_id: int
-    chunk: int | None
-
-
 def sums(
-    options: Options, gradient: bool, features: Tensor, kernel: Tensor, targets: Tensor, bias: Tensor
+    options: "Options", gradient: bool, features: Tensor, kernel: Tensor, targets: Tensor, bias: Tensor
 ) -> tuple[Tensor, ...]:
     """Return loss, negative log-likelihood, correct and count for the arguments of `token_cross_entropy`."""
     inputs = [features, kernel] if bias is None else [features, kernel, bias]
@@ -64,7 +55,7 @@ class _ChunkLoop:
     """A loop over the chunks of one call, all of one height. The last chunk is padded with tokens of weight zero."""
 
     def __init__(
-        self, options: Options, targets: Tensor, features: Tensor, kernel: Tensor, bias: Tensor = None
+        self, options: "Options", targets: Tensor, features: Tensor, kernel: Tensor, bias: Tensor = None
     ) -> None:
         self.options, self.features, self.kernel, self.bias = options, features, kernel, bias
         self.vocabulary = kernel.shape[0 if options.transposed else 1]

@@ -5,8 +5,9 @@ loss only needs a few sums of them. So on TensorFlow (`kmha.core.chunked_cross_e
 and discarded for some tokens at a time, and are never all in memory.
 """
 
+import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 from keras import ops
@@ -28,6 +29,17 @@ class Sums(NamedTuple):
     negative_log_likelihood: Tensor
     correct: Tensor
     count: Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The arguments of `token_cross_entropy` that are not tensors."""
+
+    transposed: bool
+    smoothing: float
+    consistency: float
+    pad_id: int
+    chunk: int | None
 
 
 def token_cross_entropy(
@@ -82,52 +94,38 @@ def token_cross_entropy(
     """
     features, kernel, targets = (ops.convert_to_tensor(x) for x in (features, kernel, targets))
     bias = None if bias is None else ops.convert_to_tensor(bias)
-    _check(features, kernel, targets, bias, transposed, smoothing, consistency, chunk)
+    options = Options(transposed, smoothing, consistency, pad_id, chunk)
+    _check(options, features, kernel, targets, bias)
     if keras.backend.backend() == "tensorflow":
         from kmha.core import chunked_cross_entropy
 
-        options = chunked_cross_entropy.Options(transposed, smoothing, consistency, pad_id, chunk)
         return Sums(*chunked_cross_entropy.sums(options, gradient, features, kernel, targets, bias))
-    return Sums(*_in_one_piece(features, kernel, targets, bias, transposed, smoothing, consistency, pad_id))
+    return Sums(*_in_one_piece(options, features, kernel, targets, bias))
 
 
 def _in_one_piece(
-    features: Tensor,
-    kernel: Tensor,
-    targets: Tensor,
-    bias: Tensor,
-    transposed: bool,
-    smoothing: float,
-    consistency: float,
-    pad_id: int,
+    options: Options, features: Tensor, kernel: Tensor, targets: Tensor, bias: Tensor
 ) -> tuple[Tensor, ...]:
-    logits = ops.matmul(features, ops.transpose(kernel) if transposed else kernel)  # (N, V)
+    smoothing = options.smoothing
+    logits = ops.matmul(features, ops.transpose(kernel) if options.transposed else kernel)  # (N, V)
     logits = logits if bias is None else ops.add(logits, bias)
     wide = at_least_float32(logits.dtype)
     losses = ops.negative(ops.log_softmax(ops.cast(logits, wide)))
-    counted = ops.not_equal(targets, pad_id)
+    counted = ops.not_equal(targets, options.pad_id)
     weights, targets = ops.cast(counted, wide), ops.where(counted, targets, 0)
     of_targets = ops.take_along_axis(losses, targets[:, None], axis=1)[:, 0]
     nll = ops.sum(weights * of_targets)
     loss = (1 - smoothing) * nll + smoothing * ops.sum(weights * ops.sum(losses, axis=1)) / logits.shape[1]
-    if consistency:
+    if options.consistency:
         one, other = ops.split(losses, 2)
         apart = ops.sum((ops.exp(-one) - ops.exp(-other)) * (other - one), axis=1)  # KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁)
-        loss = loss + consistency / 2 * ops.sum(ops.split(weights, 2)[0] * apart)
+        loss = loss + options.consistency / 2 * ops.sum(ops.split(weights, 2)[0] * apart)
     correct = ops.sum(weights * ops.cast(ops.equal(of_targets, ops.min(losses, axis=1)), wide))
     return loss, ops.stop_gradient(nll), correct, ops.sum(weights)
 
 
-def _check(
-    features: Tensor,
-    kernel: Tensor,
-    targets: Tensor,
-    bias: Tensor,
-    transposed: bool,
-    smoothing: float,
-    consistency: float,
-    chunk: Any,
-) -> None:
+def _check(options: Options, features: Tensor, kernel: Tensor, targets: Tensor, bias: Tensor) -> None:
+    transposed, chunk = options.transposed, options.chunk
     shapes = {"features": features, "kernel": kernel, "targets": targets, "bias": bias}
     received = ", ".join(f"{name} {tuple(x.shape)} {x.dtype}" for name, x in shapes.items() if x is not None)
     expected = f"features (N, D), kernel {'(V, D)' if transposed else '(D, V)'}, targets (N,) and bias (V,) or None"
@@ -146,11 +144,11 @@ def _check(
         )
     if None not in (features.shape[0], targets.shape[0]) and features.shape[0] != targets.shape[0]:
         raise ValueError(f"{expects} one target for each of the N tokens. Received: {received}.")
-    if not 0 <= smoothing < 1:
-        raise ValueError(f"{expects} 0 <= smoothing < 1. Received: smoothing={smoothing}.")
-    if not 0 <= consistency < math.inf:
-        raise ValueError(f"{expects} 0 <= consistency. Received: consistency={consistency}.")
-    if consistency and (targets.shape[0] or 0) % 2:
+    if not 0 <= options.smoothing < 1:
+        raise ValueError(f"{expects} 0 <= smoothing < 1. Received: smoothing={options.smoothing}.")
+    if not 0 <= options.consistency < math.inf:
+        raise ValueError(f"{expects} 0 <= consistency. Received: consistency={options.consistency}.")
+    if options.consistency and (targets.shape[0] or 0) % 2:
         raise ValueError(f"{expects} the tokens of two passes with consistency. Received: {received}.")
     if chunk is not None and chunk < 1:
         raise ValueError(f"{expects} a chunk of at least one token, or None. Received: chunk={chunk}.")

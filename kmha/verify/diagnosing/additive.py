@@ -119,12 +119,12 @@ class AdditiveCandidate(FunctionCandidate):
 
     @property
     def design(self) -> str:
-        """What the candidate was taken for."""
+        """The design that the candidate was taken for, as a sentence."""
         return f"{self.readings[self.convention.weights].design} and the keys as values: taken as intended."
 
     @property
     def otherwise(self) -> str:
-        """What to say if it may be another design."""
+        """The advice if it may be another design."""
         design = self.readings[self.convention.weights].design
         return (
             f"kmha took it for {design[0].lower()}{design[1:]}, a softmax over the keys, and the keys as values. If it "
