@@ -23,7 +23,8 @@ def takes_images(layer: LayerCandidate) -> bool:
     ]
     if not name or more:
         return False
-    stated = [each.default for n, each in layer.constructor_parameters.items() if "size" in n]
+    stated: list[Any] = [each.default for n, each in layer.constructor_parameters.items() if "size" in n]
+    stated += [int(value) for n, value in layer.made_guesses.items() if "size" in n and value.isdecimal()]
     sides = dict.fromkeys((*(each for each in stated if type(each) is int and 1 < each <= max(SIDES)), *SIDES))
     found = next((shape for side in sides for shape in _shapes(side) if _runs(layer, name, shape)), None)
     return found is not None and not any(_runs(layer, name, (2, VECTORS, count)) for count in CHANNELS)

@@ -59,6 +59,27 @@ def test_a_model_of_images_is_diagnosed_by_its_parts():
     assert diagnose(WrongPictures).ids == ("scale-missing",)
 
 
+class Classifier(Pictures):
+    """Every size must be given, and no other image runs."""
+
+    def __init__(self, *, image_size, patch_size, num_classes, dim, heads):
+        super().__init__(dim, heads, patch_size)
+        self.places = nn.Parameter(torch.zeros((image_size // patch_size) ** 2, dim))
+        self.classes = nn.Linear(dim, num_classes)
+
+    def forward(self, img):
+        return self.classes(self.mixed(self.cut(img).flatten(2).mT + self.places).mean(1))
+
+
+class WrongClassifier(Classifier):
+    mix = UnscaledMix
+
+
+def test_sizes_of_images_and_patches_are_made_up():
+    assert diagnose(Classifier).right
+    assert diagnose(WrongClassifier).ids == ("scale-missing",)
+
+
 def test_a_layer_of_images_without_parts_is_refused_in_words():
     with pytest.raises(ValueError, match=r"takes images\. Diagnose a layer inside of it"):
         diagnose(Averages)
