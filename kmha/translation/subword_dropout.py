@@ -13,7 +13,7 @@ import numpy as np
 from kmha.translation.batches import Ragged, Rows
 from kmha.translation.tokenizer import UNKNOWN, Tokenizer
 
-DRAWS = 16  # number of random splits of each word, of which every occurrence takes one
+DRAWS = 16  # random splits of each word, of which every occurrence takes one
 
 
 class SubwordDropout:
