@@ -29,7 +29,7 @@ from kmha.verify.diagnosing.weights import Variable
 
 ADDITIVE = "dditive attention, with the logits v · tanh(W q + U k)"
 MULTIPLICATIVE = "ultiplicative attention, with the logits q · W k"
-TOLD = re.compile("tanh|luong|bilinear|multiplicative|general")  # in code that may be such attention
+TOLD = re.compile(r"tanh|luong|bilinear|multiplicative|\bgeneral\b")  # in code that may be such attention
 MASKS = ("mask", "padding", "lengths")
 # Forms of a query (B, T, I) in a call: as it is, or one of its rows.
 FORMS: dict[str, Callable[[Any, int], Any]] = {

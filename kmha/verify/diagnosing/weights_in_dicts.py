@@ -110,8 +110,12 @@ def paths(tree: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[tup
         yield from paths(below, (*before, name)) if below else [(*before, name)]
 
 
-def shapes(found: Sequence[tuple[str, ...]], width: int, inner: int) -> dict[tuple[str, ...], tuple[int, ...]] | None:
+def shapes(
+    found: Sequence[tuple[str, ...]], width: int, inner: int, groups: int = 1
+) -> dict[tuple[str, ...], tuple[int, ...]] | None:
     """Return the shapes of the weights of attention or of a block with these paths, or `None` if one is not known.
+
+    The kernels of key and value are narrower than the query's by the factor `groups`.
 
     >>> shapes([("c_attn", "w"), ("c_attn", "b"), ("c_proj", "w")], 8, 32)
     {('c_attn', 'w'): (8, 24), ('c_attn', 'b'): (24,), ('c_proj', 'w'): (8, 8)}
@@ -133,7 +137,7 @@ def shapes(found: Sequence[tuple[str, ...]], width: int, inner: int) -> dict[tup
         elif role is None:
             return None
         else:
-            columns = WIDTHS.get(role, 1) * width
+            columns = WIDTHS.get(role, 1) * width // (groups if role in ("key", "value", "key_value") else 1)
             sizes[path] = (columns,) if is_bias else (width, columns)
             kernels |= set() if is_bias else {role}
     if not ("packed" in kernels or {"query", "key", "value"} <= kernels or {"query", "key_value"} <= kernels):

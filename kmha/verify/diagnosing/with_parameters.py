@@ -25,10 +25,11 @@ INPUTS = ("query", "key", "value", "self", "memory", "ids", "weights")
 SETTINGS = ("heads", "kv_heads", "size", "value_size", "width", "inputs", "output", "inner", "epsilon")
 SIZES = (24, 40, 56, 72, 88)  # different sizes to try, all multiples of the number of heads
 MAKES = re.compile("param|weight|^_?init|_init$")  # names of functions that make weights
+MULTI_QUERY = re.compile(r"multi[-_ ]?query|\bmqa\b|_mqa|mqa_")  # Shazeer 2019: all heads share one key and value
 STATES = re.compile("mask|cache|past|state")  # in names of dicts that hold no weights
 LAYERS = ("layers", "blocks")  # names of arguments for the weights of several layers
 LIMIT = 8  # maximum number of functions to try
-SPREAD = "weights"  # name of the dict that kmha makes for several arguments
+SPREAD, *SPARE = "weights", "parameters", "dicts"  # names of the dict that kmha makes for several arguments
 
 
 class WithParameters:
@@ -158,17 +159,26 @@ def _of_dicts(function: Callable[..., Any]) -> type[WithParameters] | None:
     sizes = weights_in_dicts.shapes(found, 2, 3)
     if sizes is None:
         return None
-    (place,) = trees if len(trees) == 1 else (SPREAD,)
+    several = len(trees) > 1
+    place = next(name for name in (SPREAD, *SPARE) if name not in trees) if several else next(iter(trees))
+
+    def make(d_model: int, dff: int, groups: int) -> dict[str, Any]:
+        weights = weights_in_dicts.made(weights_in_dicts.shapes(found, d_model, dff, groups) or {})
+        return weights if several else weights[place]
 
     def make_block(d_model: int, dff: int) -> dict[str, Any]:
-        weights = weights_in_dicts.made(weights_in_dicts.shapes(found, d_model, dff) or {})
-        return weights if place == SPREAD else weights[place]
+        return make(d_model, dff, 1)
 
     def make_attention(d_model: int) -> dict[str, Any]:
-        return make_block(d_model, 0)
+        return make(d_model, 0, 1)
+
+    def make_multi_query(d_model: int, num_heads: int) -> dict[str, Any]:
+        return make(d_model, 0, num_heads)
 
     is_block = any(3 in shape for shape in sizes.values())  # then there is a feed-forward network
-    return _made_class(function, make_block if is_block else make_attention, place, {}, trees)
+    says = f"{function.__name__} {function.__doc__}".lower()
+    chosen = make_block if is_block else make_multi_query if MULTI_QUERY.search(says) else make_attention
+    return _made_class(function, chosen, place, {}, trees)
 
 
 def _may_make(function: Callable[..., Any]) -> bool:

@@ -89,3 +89,29 @@ def with_an_object(params, x, num_heads):
     attn = block["attn"]
     packed = np.concatenate([product(x, attn["Wq"]), product(x, attn["Wk"]), product(x, attn["Wv"])], axis=-1)
     return product(heads(packed, num_heads, 0), attn["Wo"])
+
+
+def one_key_head(query, key, value, num_heads, scaled):
+    batch, length, width = query.shape
+    query = query.reshape(batch, length, num_heads, -1).transpose(0, 2, 1, 3)
+    logits = query @ key[:, None].swapaxes(2, 3)
+    scores = softmax(logits / np.sqrt(key.shape[-1]) if scaled else logits)
+    return (scores @ value[:, None]).transpose(0, 2, 1, 3).reshape(batch, length, width)
+
+
+def multi_query(weights, x, num_heads):
+    """One key and one value for all heads."""
+    mixed = one_key_head(x @ weights["w_q"], x @ weights["w_k"], x @ weights["w_v"], num_heads, True)
+    return mixed @ weights["w_o"]
+
+
+def without_scale(weights, x, num_heads):
+    """Multi-query attention."""
+    mixed = one_key_head(x @ weights["w_q"], x @ weights["w_k"], x @ weights["w_v"], num_heads, False)
+    return mixed @ weights["w_o"]
+
+
+def with_two_dicts(weights, parameters, x, num_heads):
+    """One of several dicts is called as the one that kmha makes."""
+    mixed = heads(x @ weights["w_qkv"] + parameters["b_qkv"], num_heads, 0)
+    return mixed @ weights["w_o"]

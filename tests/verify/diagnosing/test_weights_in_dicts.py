@@ -21,6 +21,9 @@ from kmha.verify.diagnosing import weights_in_dicts
         ("with_one_dict", "encoder", ()),
         ("with_states", "attention", ()),
         ("with_an_object", "attention", ()),
+        ("multi_query", "attention", ()),
+        ("with_two_dicts", "attention", ()),
+        ("without_scale", "attention", ("scale-missing",)),
     ],
 )
 def test_the_weights_are_made_as_the_code_reads_them(candidate, name, chain, ids):
