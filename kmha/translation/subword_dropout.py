@@ -30,7 +30,7 @@ class SubwordDropout:
     >>> draws = SubwordDropout(tokenizer, ["two dogs"], rate=0.5, seed=1, longest=9)
     >>> ids = draws(np.random.default_rng(1)).rows()[0]
     >>> tokenizer.tokens(ids), tokenizer.decode(ids)
-    (['▁', 'two', '▁', 'do', 'gs'], 'two dogs')
+    (['▁', 't', 'w', 'o', '▁', 'd', 'o', 'g', 's'], 'two dogs')
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], rate: float, seed: int, longest: int) -> None:

@@ -298,7 +298,7 @@ def _of_vectors(read: Callable[..., Candidate], asked: Mapping[str, Any], *told:
     """
     try:
         found = _told_additive(_diagnose(read, asked["float16"], asked["seed"], *told))
-    except WholeModelError:
+    except (WholeModelError, NoWeightsError):  # the first call would make the weights, whatever it gets
         raise
     except CandidateError as error:
         unread = error.candidate
