@@ -113,14 +113,13 @@ def _in_one_piece(
     losses = ops.negative(ops.log_softmax(ops.cast(logits, wide)))
     counted = ops.not_equal(targets, options.pad_id)
     weights, targets = ops.cast(counted, wide), ops.where(counted, targets, 0)
-    of_targets = ops.take_along_axis(losses, targets[:, None], axis=1)[:, 0]
-    nll = ops.sum(weights * of_targets)
+    nll = ops.sum(weights * ops.take_along_axis(losses, targets[:, None], axis=1)[:, 0])
     loss = (1 - smoothing) * nll + smoothing * ops.sum(weights * ops.sum(losses, axis=1)) / logits.shape[1]
     if options.consistency:
         one, other = ops.split(losses, 2)
         apart = ops.sum((ops.exp(-one) - ops.exp(-other)) * (other - one), axis=1)  # KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁)
         loss = loss + options.consistency / 2 * ops.sum(ops.split(weights, 2)[0] * apart)
-    correct = ops.sum(weights * ops.cast(ops.equal(of_targets, ops.min(losses, axis=1)), wide))
+    correct = ops.sum(weights * ops.cast(ops.equal(ops.argmax(logits, axis=1), targets), wide))
     return loss, ops.stop_gradient(nll), correct, ops.sum(weights)
 
 
