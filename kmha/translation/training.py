@@ -132,10 +132,11 @@ class TrainingRun:
     def _fit(self, journal: Journal, timer: callbacks.Timer) -> None:
         """Train to the end, to the first step of two passes, or to the next regular check if a session ended before."""
         training = self._training
-        end, self.task.train_function = training.steps, None  # is traced again
-        self.task.consistency = training.consistency
-        if training.consistency and journal.step < training.steps_before_consistency:
-            end, self.task.consistency = min(end, training.steps_before_consistency), 0.0
+        end, consistency = training.steps, training.consistency
+        if consistency and journal.step < training.steps_before_consistency:
+            end, consistency = min(end, training.steps_before_consistency), 0.0
+        if self.task.consistency != consistency:
+            self.task.consistency, self.task.train_function = consistency, None  # which is then traced again
         remaining = end - journal.step
         length = min(training.steps_between_checks - journal.step % training.steps_between_checks, remaining)
         regular = length == training.steps_between_checks

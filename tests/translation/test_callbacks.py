@@ -69,7 +69,7 @@ def test_time_and_speed():
 
 @pytest.mark.parametrize(("before", "stops"), [(0.0, False), (35.0, False), (46.0, True)])
 def test_training_ends_in_time_for_the_work_after_it(before, stops):
-    """Of one minute, earlier sessions took some, and four times the three seconds of a check are reserved."""
+    """Earlier sessions took a part of the minute, and four times the three seconds of a check are reserved."""
     time, journal = _Time(), Journal(seconds=before)
     timer = _with(callbacks.Timer(journal, 1.0, time))
     timer.on_epoch_begin(0)

@@ -27,8 +27,6 @@ from kmha.verify.diagnosing.layer_adapters import adapter_of, is_layer
 from kmha.verify.diagnosing.trials import Sizes
 from kmha.verify.diagnosing.weights import Variable
 
-ADDITIVE = "dditive attention, with the logits v · tanh(W q + U k)"
-MULTIPLICATIVE = "ultiplicative attention, with the logits q · W k"
 TOLD = re.compile(r"tanh|luong|bilinear|multiplicative|\bgeneral\b")  # in code that may be such attention
 MASKS = ("mask", "padding", "lengths")
 # Forms of a query (B, T, I) in a call: as it is, or one of its rows.
@@ -47,7 +45,7 @@ class Weights:
     key: np.ndarray
     bias: np.ndarray
     vector: np.ndarray
-    design = f"A{ADDITIVE}"
+    design = "additive attention, with the logits v · tanh(W q + U k)"
 
     def choice(self) -> dict[str, Change]:
         """Return the changes of attention's steps."""
@@ -68,7 +66,7 @@ class Product:
     joined: np.ndarray | None = None
     bias: np.ndarray | float = 0.0
     query_first: bool = False
-    design = f"M{MULTIPLICATIVE}"
+    design = "multiplicative attention, with the logits q · W k"
 
     def choice(self) -> dict[str, Change]:
         """Return the changes of attention's steps."""
@@ -120,15 +118,16 @@ class AdditiveCandidate(FunctionCandidate):
     @property
     def design(self) -> str:
         """The design that the candidate was taken for, as a sentence."""
-        return f"{self.readings[self.convention.weights].design} and the keys as values: taken as intended."
+        design = self.readings[self.convention.weights].design
+        return f"{design[0].upper()}{design[1:]} and the keys as values: taken as intended."
 
     @property
     def otherwise(self) -> str:
         """The advice if it may be another design."""
         design = self.readings[self.convention.weights].design
         return (
-            f"kmha took it for {design[0].lower()}{design[1:]}, a softmax over the keys, and the keys as values. If it "
-            "is meant to be another design, kmha does not know it."
+            f"kmha took it for {design}, a softmax over the keys, and the keys as values. If it is meant to be another "
+            "design, kmha does not know it."
         )
 
     def adapted(self, trial: Trial) -> Trial:

@@ -319,11 +319,13 @@ def _of_images(layer: Candidate | None, seed: int) -> Diagnosis | None:
     Raises:
         WholeModelError: It runs with images alone, but does not cut them.
     """
-    shown = patches.examine(layer) if isinstance(layer, LayerCandidate) else None
-    if isinstance(layer, LayerCandidate) and shown is not None:
-        return _of_model(layer, shown, seed)
-    check_takes_no_images(layer)
-    return None
+    if not isinstance(layer, LayerCandidate):
+        return None
+    shown = patches.examine(layer)
+    if shown is None:
+        check_takes_no_images(layer)
+        return None
+    return _of_model(layer, shown, seed)
 
 
 def _by_parts(

@@ -342,6 +342,11 @@ class Match:
         return bool(self.mistakes) and all(mistake.harmless for mistake in self.mistakes)
 
 
+def shown(id: str, because: str) -> Match:
+    """Return the match of a mistake that calls show without a reference."""
+    return Match((BANK[id],), float("nan"), 0, because)
+
+
 def judge(results: Sequence[TrialResult], mistakes: Changes = ()) -> Match:
     """Return how well these mistakes explain the answers."""
     distances = [distance(result, mistakes) for result in results]

@@ -19,8 +19,7 @@ from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.embedding_candidate import PAD_ID
 from kmha.verify.diagnosing.evidence.causal_by_name import ASKED_FOR
 from kmha.verify.diagnosing.layer_candidate import MASK_FLAG, LayerCandidate
-from kmha.verify.diagnosing.matching import Match
-from kmha.verify.mistakes import BANK
+from kmha.verify.diagnosing.matching import Match, shown
 
 TABLES = ("Embedding", "Embed")  # the frameworks' tables of token ids
 ROWS = ("num_embeddings", "input_dim", "vocab_size")  # attributes of these tables
@@ -168,14 +167,14 @@ class ModelCalls:
         if _differs(alike, alike[:1]).any():
             others = self._changed_by(np.s_[0])
             if not others[1:].any():
-                return _match("positions-over-batch", "It gives items with the same tokens different outputs.")
+                return shown("positions-over-batch", "It gives items with the same tokens different outputs.")
             return None
         changed = [self._changed_by(np.s_[0, place]) for place in range(min(WORDS, self.length))]
         if not all(each[1:].reshape(ITEMS - 1, -1).any(axis=1).mean() > HALF for each in changed):
             return None
         across = any(getattr(part, "batch_first", None) is False for part in self.parts)
         if across or (self._has_positions() and all(_only_at(each, place) for place, each in enumerate(changed))):
-            return _match("batch-for-positions", "A token of one item changes the outputs of the other items.")
+            return shown("batch-for-positions", "A token of one item changes the outputs of the other items.")
         return None
 
     def _has_items_second(self) -> bool:
@@ -196,7 +195,7 @@ class ModelCalls:
         seen = self._others_reached(self.ids) or (np.isnan(self.output).all() and not np.isnan(self(padded)).any())
         if not seen or self._others_reached(padded):
             return None
-        return _match(
+        return shown(
             "padding-inverted",
             f"As soon as an item has padding (the id {self.pad}), its other tokens do not see each other any more.",
         )
@@ -218,7 +217,7 @@ class ModelCalls:
         reached = [self._changed_by(np.s_[:, place])[:, :place].any(axis=2) for place in places]
         if not all(each.mean() > HALF for each in reached):
             return None
-        return _match("causal-missing", "It predicts the next token, as its text says, but sees the later ones.")
+        return shown("causal-missing", "It predicts the next token, as its text says, but sees the later ones.")
 
     def _others_reached(self, ids: np.ndarray) -> bool:
         """Return whether one of the first tokens changes the output of another one."""
@@ -250,10 +249,6 @@ def _text_on(kind: type) -> str:
     own = [each for each in kind.__mro__ if each.__module__ == kind.__module__]
     module = getattr(sys.modules.get(kind.__module__), "__doc__", None) or ""
     return "\n".join([module, *(f"{each.__name__}\n{frameworks.source_of(each)}" for each in own)]).lower()
-
-
-def _match(id: str, because: str) -> Match:
-    return Match((BANK[id],), float("nan"), 0, because)
 
 
 def _only_at(changed: np.ndarray, place: int) -> bool:

@@ -20,8 +20,7 @@ from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import EMPTY
 from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
-from kmha.verify.diagnosing.matching import Match
-from kmha.verify.mistakes import BANK
+from kmha.verify.diagnosing.matching import Match, shown
 
 Array = npt.NDArray[Any]
 
@@ -160,7 +159,7 @@ def _judged(cut: _Cut) -> Match | None:
     sides = {one[2:] for one in rectangles}
     mixes_channels = (tokens != areas[..., None]).any()
     if mixes_channels or (cut.stated and sides != {(cut.stated, cut.stated)}):
-        return Match((BANK["patches-mixed"],), float("nan"), 0, "A token of it reads parts of several patches.")
+        return shown("patches-mixed", "A token of it reads parts of several patches.")
     if len(sides) > 1 or (0, 0) in sides or not _is_shared(cut, *rectangles[0][2:]):
         return None
     (rows, columns), places = rectangles[0][2:], [one[:2] for one in rectangles]
@@ -183,11 +182,10 @@ def _of_features(reached: Array) -> Match | None:
     if areas.mean(axis=(1, 2)).max() > LOCAL or any(_rectangle(one)[2:] == (0, 0) for one in areas):
         return None
     flat = reached.reshape(-1, *reached.shape[2:]).astype(int)  # (R · C, N, D)
-    shared = np.einsum("pnd,pne->nde", flat, flat)  # how many pixels two features of a token share
-    if (shared == 0).any(axis=(1, 2)).mean() < HALF:
+    common = np.einsum("pnd,pne->nde", flat, flat)  # how many pixels two features of a token share
+    if (common == 0).any(axis=(1, 2)).mean() < HALF:
         return None
-    because = "The features of a token of it read different patches."
-    return Match((BANK["patches-mixed"],), float("nan"), 0, because)
+    return shown("patches-mixed", "The features of a token of it read different patches.")
 
 
 def _is_shared(cut: _Cut, rows: int, columns: int) -> bool:

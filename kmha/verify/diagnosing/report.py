@@ -118,8 +118,9 @@ def how_sure(found: "Diagnosis") -> str:
         if len(answered) < ENOUGH * len(found.results):
             return f"{_calls(len(answered))} of {len(found.results)} ran, which is too little to say more."
         return "its numbers differ from the reference, but kmha may have called it wrongly."
-    if found.verdict == RIGHT and found.matches and found.matches[0].because:
-        return f"{found.matches[0].because[0].lower()}{found.matches[0].because[1:]}"
+    because = found.matches[0].because if found.matches else ""
+    if because and (found.verdict == KNOWN or not found.results):  # calls without a reference have no results
+        return f"{because[0].lower()}{because[1:]}{raising}"
     if found.verdict == RIGHT:
         right = [result for result in answered if not result.wrong]
         worst = max((result.distance for result in right), default=0.0)
@@ -131,8 +132,6 @@ def how_sure(found: "Diagnosis") -> str:
         ran = _in_calls(len(answered), bool(found.errors))
         return f"its numbers are those of the reference {ran}, to within {_size(worst)}.{raising}"
     if found.verdict == KNOWN:
-        if found.matches[0].because:
-            return f"{found.matches[0].because[0].lower()}{found.matches[0].because[1:]}{raising}"
         made = "these mistakes give" if len(found.mistakes) > 1 else "this mistake gives"
         ran = _in_calls(len(answered), bool(found.errors))
         sure = f"{made} the same numbers {ran}, to within {_size(found.matches[0].distance)}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from kmha.verify.diagnosing import frameworks, naming
 from kmha.verify.diagnosing.calling import READS, CandidateError
-from kmha.verify.diagnosing.candidate import Candidate, quietly
+from kmha.verify.diagnosing.candidate import quietly
 from kmha.verify.diagnosing.embedding_candidate import EmbeddingCandidate
 from kmha.verify.diagnosing.images import takes_images
 from kmha.verify.diagnosing.layer_candidate import LayerCandidate
@@ -57,13 +57,13 @@ def check_takes_vectors_by_trial(layer: LayerCandidate) -> None:
         raise WholeModelError(layer)
 
 
-def check_takes_no_images(layer: Candidate | None) -> None:
+def check_takes_no_images(layer: LayerCandidate) -> None:
     """Raise an error for a layer that runs with images, if it runs with no vectors.
 
     Raises:
         WholeModelError: It is such a layer.
     """
-    if isinstance(layer, LayerCandidate) and takes_images(layer):
+    if takes_images(layer):
         raise WholeModelError(layer, "images")
 
 

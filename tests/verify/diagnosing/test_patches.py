@@ -83,7 +83,7 @@ class TokensOfChannels(nn.Module):
 
 
 class Rows(nn.Module):
-    """Each row of an image is a token. Nobody said that there are patches."""
+    """Each row of an image is a token, and no argument is a size of patches."""
 
     def __init__(self, width=16, dim=8):
         super().__init__()

@@ -14,6 +14,7 @@ import numpy as np
 
 from kmha.verify.chains.attention import Trial
 from kmha.verify.diagnosing.candidate import Candidate
+from kmha.verify.diagnosing.evidence.window_offsets import held_by
 from kmha.verify.diagnosing.matching import TrialResult
 from kmha.verify.diagnosing.verdicts import Finding
 
@@ -38,7 +39,7 @@ def find(candidate: Candidate, results: Sequence[TrialResult]) -> Finding | None
         for each in trial.more.get("extras", ())
         if RELATIVE.search(each.path.lower()) and each.array.ndim == 2 and heads in each.array.shape
     ]
-    if len(names) != 1 or any(WINDOW.search(name.lower()) for name in vars(layer.make(trial)[0])):
+    if len(names) != 1 or any(WINDOW.search(name.lower()) for name in held_by(layer.make(trial)[0])):
         return None
     scores = _scores(layer, trial, names[0])
     if scores is None:

@@ -24,7 +24,7 @@ def find(candidate: Candidate, results: Sequence[TrialResult]) -> Finding | None
     if not hasattr(candidate, "layer_class") or candidate.chain != "attention" or not results:
         return None
     layer: Any = candidate
-    held = _held(layer.make(results[0].trial)[0])
+    held = held_by(layer.make(results[0].trial)[0])
     sides = next((side for name, value in held.items() if WINDOW.search(name) and (side := _sides(value))), None)
     if sides is None:
         return None
@@ -39,7 +39,7 @@ def find(candidate: Candidate, results: Sequence[TrialResult]) -> Finding | None
     return None
 
 
-def _held(layer: Any) -> Mapping[str, Any]:
+def held_by(layer: Any) -> Mapping[str, Any]:
     """Return the attributes of a layer, with the buffers and parameters that torch keeps apart."""
     named = [getattr(layer, each)() for each in ("named_buffers", "named_parameters") if hasattr(layer, each)]
     return {**getattr(layer, "__dict__", {}), **{name: each for items in named for name, each in items}}
